@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,18 @@
 #include "kernels/backend.h"
 
 namespace tutti::bench {
+
+// What sequences that decode together are asked for.
+struct LocalLoad {
+  int prompt_tokens = 512;
+  int output_tokens = 64;
+  int batch = 1;          // sequences
+  float temperature = 0;  // 0: the most likely token
+};
+
+// "2048,8,64" or "64,1,128,0.7": prompt tokens, sequences, output tokens, temperature.
+// INVALID_ARGUMENT quotes the text.
+absl::StatusOr<LocalLoad> ParseLocalLoad(const std::string& text);
 
 struct LocalBenchOptions {
   std::string model;  // a folder with a checkpoint
@@ -21,21 +34,19 @@ struct LocalBenchOptions {
   bool cuda_early_kernels = true;
   bool tune = true;  // the kernels, as a worker does at start
   int threads = 0;   // 0: every CPU this process may use
-  int prompt_tokens = 512;
-  int output_tokens = 64;
-  int batch = 1;           // sequences that decode together
+  LocalLoad load;
   int chunk_tokens = 512;  // rows of a prompt in one step
   int runs = 3;
 };
 
 struct LocalBenchReport {
-  LocalBenchOptions options;
+  LocalBenchOptions options;  // with its load
   std::string numerics_class;
   std::string kernels;  // the choices that were made for them; "": there are none
   double load_seconds = 0;
-  kernels::LaunchCounts launches;  // of all runs
+  kernels::LaunchCounts launches;  // of all runs, and of the loads before
   int64_t weight_bytes = 0;        // resident
-  int64_t kv_bytes = 0;
+  int64_t kv_bytes = 0;            // for the largest load
   int64_t activation_bytes = 0;
 
   // Medians over the runs. Prefill: from the first chunk to the first sampled token of every
@@ -48,17 +59,22 @@ struct LocalBenchReport {
   int64_t kv_bytes_per_step = 0;       // in the middle of the output
   double decode_bytes_per_second = 0;  // of both
   double decode_flops_per_second = 0;
-  double machine_read_bytes_per_second = 0;  // median of the probes between the steps
+  // Median of the probes between the steps; 0 of a GPU, which they say nothing about.
+  double machine_read_bytes_per_second = 0;
   double prefill_flops_per_second = 0;
   // By the quickest instruction that gives this class's bits, and by the quickest of all.
   double machine_flops_per_second = 0;
   double machine_best_flops_per_second = 0;
 };
 
-// INVALID_ARGUMENT names the option; else the errors of loading and running a shard.
-absl::StatusOr<LocalBenchReport> RunLocalBench(const LocalBenchOptions& options);
+// Measures each of the loads on the model, loaded once, and gives `said` its report before the next
+// begins.  REQUIRES: there are loads. INVALID_ARGUMENT names the option; else the errors of loading
+// and running a shard, and those of `said`.
+absl::Status RunLocalBench(const LocalBenchOptions& options, const std::vector<LocalLoad>& loads,
+                           const std::function<absl::Status(const LocalBenchReport&)>& said);
 
 std::string RenderLocalBench(const LocalBenchReport& report);
+// In one line.
 std::string LocalBenchToJson(const LocalBenchReport& report);
 
 }  // namespace tutti::bench

@@ -26,22 +26,23 @@ std::string RenderLocalBench(const LocalBenchReport& report) {
   const LocalBenchOptions& options = report.options;
   std::string out = absl::StrCat(
       client::OneLine(options.model), ": ", options.device, " (", report.numerics_class, "), ",
-      options.threads, " threads, batch ", options.batch, ", median of ", options.runs, " runs\n",
-      report.kernels.empty() ? "" : absl::StrCat("kernels: ", report.kernels, "\n"), "loaded in ",
-      client::FormatSeconds(report.load_seconds), ": weights ", FormatBytes(report.weight_bytes),
-      ", KV ", FormatBytes(report.kv_bytes), ", activations ", FormatBytes(report.activation_bytes),
-      "\n\n");
+      options.threads, " threads, batch ", options.load.batch, ", median of ", options.runs,
+      " runs\n", report.kernels.empty() ? "" : absl::StrCat("kernels: ", report.kernels, "\n"),
+      "loaded in ", client::FormatSeconds(report.load_seconds), ": weights ",
+      FormatBytes(report.weight_bytes), ", KV ", FormatBytes(report.kv_bytes), ", activations ",
+      FormatBytes(report.activation_bytes), "\n\n");
   using Align = client::Table::Align;
   client::Table table(
       {{"", Align::kLeft}, {"tokens"}, {"tokens/s"}, {"used"}, {"machine"}, {"share"}});
-  table.AddRow({"prefill", client::FormatCount(int64_t{options.prompt_tokens} * options.batch),
+  table.AddRow({"prefill",
+                client::FormatCount(int64_t{options.load.prompt_tokens} * options.load.batch),
                 absl::StrFormat("%.1f", report.prefill_tokens_per_second),
                 Giga(report.prefill_flops_per_second, "FLOP/s"),
                 Giga(report.machine_flops_per_second, "FLOP/s"),
                 Percent(report.prefill_flops_per_second, report.machine_flops_per_second)});
   const double decode_tokens = report.decode_tokens_per_second;
   const std::string tokens =
-      client::FormatCount(int64_t{options.output_tokens - 1} * options.batch);
+      client::FormatCount(int64_t{options.load.output_tokens - 1} * options.load.batch);
   table.AddRow({"decode", tokens, absl::StrFormat("%.1f", decode_tokens),
                 Giga(report.decode_bytes_per_second, "B/s"),
                 Giga(report.machine_read_bytes_per_second, "B/s"),
@@ -77,9 +78,10 @@ std::string LocalBenchToJson(const LocalBenchReport& report) {
       {"kernels_tuned", report.kernels},
       {"cuda_graphs", options.cuda_graphs},
       {"cuda_early_kernels", options.cuda_early_kernels},
-      {"prompt_tokens", options.prompt_tokens},
-      {"output_tokens", options.output_tokens},
-      {"batch", options.batch},
+      {"prompt_tokens", options.load.prompt_tokens},
+      {"output_tokens", options.load.output_tokens},
+      {"batch", options.load.batch},
+      {"temperature", options.load.temperature},
       {"chunk_tokens", options.chunk_tokens},
       {"runs", options.runs},
       {"load_seconds", report.load_seconds},
@@ -108,7 +110,7 @@ std::string LocalBenchToJson(const LocalBenchReport& report) {
       {"machine_best_flops_per_second", report.machine_best_flops_per_second},
       {"prefill_share_of_best",
        Share(report.prefill_flops_per_second, report.machine_best_flops_per_second)}};
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace tutti::bench

@@ -1,6 +1,7 @@
 // tutti-bench: how fast the parts are, each beside the limit it works against.
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/build_info.h"
 #include "base/flags.h"
@@ -11,6 +12,7 @@
 #include "bench/tune_bench.h"
 #include "client/command.h"
 #include "client/print.h"
+#include "kernels/plugin_loader.h"
 
 namespace tutti::bench {
 namespace {
@@ -31,6 +33,7 @@ struct LocalFlags {
   std::string cuda_graphs = "on";
   std::string cuda_early_kernels = "on";
   std::string tune = "auto";
+  std::vector<std::string> loads;
   bool json = false;
 };
 
@@ -38,18 +41,30 @@ void AddLocalSizes(FlagSet* set, LocalFlags* flags) {
   LocalBenchOptions& options = flags->options;
   set->Add({
       {.names = "-p,--prompt-tokens",
-       .variable = &options.prompt_tokens,
+       .variable = &options.load.prompt_tokens,
        .help = "Random tokens per prompt",
        .show_default = true},
       {.names = "-o,--output-tokens",
-       .variable = &options.output_tokens,
+       .variable = &options.load.output_tokens,
        .help = "Tokens to generate, at least 2",
        .show_default = true},
       {.names = "-b,--batch",
-       .variable = &options.batch,
+       .variable = &options.load.batch,
        .help = "Sequences that decode together",
        .check = IntegerIn(1, 4096),
        .show_default = true},
+      {.names = "--temperature",
+       .variable = &options.load.temperature,
+       .help = "Of the tokens drawn; 0: the most likely one",
+       .check = NumberIn(0, 100),
+       .show_default = true},
+      {.names = "--load",
+       .variable = &flags->loads,
+       .help = "PROMPT,SEQUENCES,OUTPUT or PROMPT,SEQUENCES,OUTPUT,TEMPERATURE, in the place of "
+               "the four\n"
+               "above; again: one load after the other, each with a report",
+       .list = FlagList::kRepeated,
+       .excludes = {"--prompt-tokens", "--batch", "--output-tokens", "--temperature"}},
       {.names = "--chunk-tokens",
        .variable = &options.chunk_tokens,
        .help = "Rows of a prompt in one step",
@@ -109,12 +124,21 @@ int RunLocal(LocalFlags flags) {
   flags.options.cuda_graphs = flags.cuda_graphs == "on";
   flags.options.cuda_early_kernels = flags.cuda_early_kernels == "on";
   flags.options.tune = flags.tune == "auto";
-  const auto report = RunLocalBench(flags.options);
-  if (!report.ok()) return client::Fail(report.status());
-  std::string text = flags.json ? LocalBenchToJson(*report) : RenderLocalBench(*report);
-  if (text.back() == '\n') text.pop_back();
-  const absl::Status written = client::PrintLine(text);
-  return written.ok() ? client::kExitOk : client::Fail(written);
+  std::vector<LocalLoad> loads;
+  for (const std::string& text : flags.loads) {
+    const auto load = ParseLocalLoad(text);
+    if (!load.ok()) return client::Fail(Annotate(load.status(), "--load"));
+    loads.push_back(*load);
+  }
+  if (loads.empty()) loads.push_back(flags.options.load);
+  kernels::LoadGpuKernelsAtOnce(flags.options.numerics_class);
+  const absl::Status status =
+      RunLocalBench(flags.options, loads, [&](const LocalBenchReport& report) {
+        std::string text = flags.json ? LocalBenchToJson(report) : RenderLocalBench(report);
+        if (text.back() == '\n') text.pop_back();
+        return client::PrintLine(text);
+      });
+  return status.ok() ? client::kExitOk : client::Fail(status);
 }
 
 FlagSet* AddTune(FlagSet* program, TuneBenchOptions* options) {

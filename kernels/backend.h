@@ -286,9 +286,6 @@ struct BackendOptions {
   // "cuda" only, changes no bits: kernels begin while those before them end, where the device can
   // (compute capability 9.0).
   bool early_kernels = true;
-  // "cuda" only, changes no bits: many rows are multiplied by wgmma, where the GPU has it and it
-  // gives the bits of the instruction for few rows. False: to compare their speeds.
-  bool wgmma = true;
   // "cuda" only; null: the line goes to stderr.
   LostDeviceHandler on_lost_device = nullptr;
 };

@@ -80,6 +80,10 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenPluginBackend(
   return std::unique_ptr<Backend>(answer.backend);
 }
 
+void LoadGpuKernelsAtOnce(std::string_view numerics_class) {
+  if (!numerics_class.ends_with("-cublas")) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+}
+
 GpuList ListGpus(const std::string& file, const std::vector<std::string>& directories) {
   const auto path = FindPlugin(file, directories);
   if (!path.ok()) return {.problem = std::string(path.status().message())};
@@ -87,7 +91,7 @@ GpuList ListGpus(const std::string& file, const std::vector<std::string>& direct
   if (!symbol.ok()) return {.problem = std::string(symbol.status().message())};
   const PluginIdentity host = ThisSide();
   const auto answer = std::make_unique<PluginDevices>();
-  reinterpret_cast<PluginDevicesFunction>(*symbol)(&host, answer.get());
+  reinterpret_cast<PluginDevicesFunction> (*symbol)(&host, answer.get());
   if (const std::string why = PluginMismatch(host, answer->plugin); !why.empty()) {
     return {.problem = absl::StrCat("plug-in ", *path, ": ", why)};
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -26,6 +27,16 @@ std::vector<std::string> PluginDirectories();
 absl::StatusOr<std::unique_ptr<Backend>> OpenPluginBackend(
     const std::string& file, const std::vector<std::string>& directories, int32_t device_index,
     const BackendOptions& options);
+
+// Has CUDA bring all kernels of the plug-in to the GPU when it is opened. Otherwise each comes with
+// its first launch: in the middle of serving, when the KV cache may have taken the memory, and
+// inside timed code. The driver reads it once, when anything asks for GPUs, so main calls this
+// first. A CUDA_MODULE_LOADING that is set already stays. Not for a class that multiplies by
+// cuBLASLt, all of whose kernels would come too: room is kept for those that are needed
+// (kGpuCublasCodeBytes).
+//
+// REQUIRES: no other thread, as it writes the environment
+void LoadGpuKernelsAtOnce(std::string_view numerics_class);
 
 // A GPU that this process sees.
 struct Gpu {

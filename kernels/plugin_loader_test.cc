@@ -49,6 +49,22 @@ TEST(PluginLoaderTest, RefusesOtherLibrariesAndOtherFiles) {
   EXPECT_THAT(std::string(text.status().message()), HasSubstr("README.md"));
 }
 
+TEST(PluginLoaderTest, KernelsAreLoadedAtOnceUnlessTheLibrarysWouldBeToo) {
+  const char* const variable = "CUDA_MODULE_LOADING";
+  unsetenv(variable);
+  LoadGpuKernelsAtOnce("cuda-sm90-cublas");
+  EXPECT_EQ(std::getenv(variable), nullptr);
+  for (const char* numerics_class : {"", "cuda-sm90"}) {
+    LoadGpuKernelsAtOnce(numerics_class);
+    EXPECT_STREQ(std::getenv(variable), "EAGER");
+    unsetenv(variable);
+  }
+  setenv(variable, "LAZY", 1);
+  LoadGpuKernelsAtOnce("");
+  EXPECT_STREQ(std::getenv(variable), "LAZY");
+  unsetenv(variable);
+}
+
 TEST(RegistryTest, CudaNamesADevice) {
   setenv("TUTTI_PLUGIN_DIR", "/some/folder", 1);
   for (const char* name : {"cuda", "cuda:0", "cuda:17"}) {

@@ -1,9 +1,6 @@
 #include "kernels/cuda/cuda_graph.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/limits.h"
 
 namespace tutti::kernels::cuda {
 namespace {
@@ -26,14 +23,11 @@ class CudaGraph : public Graph {
   void Start() override {
     MustSucceed(cudaGraphLaunch(graph_, stream_), "starting a graph", device_);
   }
-  int64_t device_bytes() const override { return device_bytes_; }
-  void set_device_bytes(int64_t bytes) { device_bytes_ = bytes; }
 
  private:
   const cudaGraphExec_t graph_;
   const cudaStream_t stream_;
   const OpenedDevice device_;
-  int64_t device_bytes_ = 0;
 };
 
 cudaGraphEdgeData EdgeTo(const KernelLaunch& launch) {
@@ -70,29 +64,6 @@ absl::Status AddChain(std::span<const KernelLaunch> launches, cudaGraph_t graph)
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<CudaGraph>> Instantiate(std::span<const KernelLaunch> launches,
-                                                       cudaStream_t stream,
-                                                       const OpenedDevice& device) {
-  cudaGraph_t graph = nullptr;
-  TUTTI_RETURN_IF_ERROR(ToStatus(cudaGraphCreate(&graph, 0), "cudaGraphCreate"));
-  absl::Status status = AddChain(launches, graph);
-  cudaGraphExec_t executable = nullptr;
-  if (status.ok()) {
-    status = ToStatus(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
-  }
-  cudaGraphDestroy(graph);
-  TUTTI_RETURN_IF_ERROR(status);
-  auto result = std::make_unique<CudaGraph>(executable, stream, device);
-  TUTTI_RETURN_IF_ERROR(ToStatus(cudaGraphUpload(executable, stream), "cudaGraphUpload"));
-  return result;
-}
-
-absl::StatusOr<int64_t> FreeBytes() {
-  size_t free = 0, total = 0;
-  TUTTI_RETURN_IF_ERROR(ToStatus(cudaMemGetInfo(&free, &total), "cudaMemGetInfo"));
-  return static_cast<int64_t>(free);
-}
-
 }  // namespace
 
 dim3 Blocks(const KernelLaunch& launch) {
@@ -115,17 +86,18 @@ void MustSucceed(cudaError_t error, const char* operation, const OpenedDevice& d
 absl::StatusOr<std::unique_ptr<Graph>> MakeCudaGraph(std::span<const KernelLaunch> launches,
                                                      cudaStream_t stream,
                                                      const OpenedDevice& device) {
-  TUTTI_ASSIGN_OR_RETURN(const int64_t before, FreeBytes());
-  if (before < kGraphFreeBytesMin) {
-    return absl::ResourceExhaustedError(absl::StrCat("only ", before,
-                                                     " bytes of the GPU are free, graphs leave ",
-                                                     kGraphFreeBytesMin, " to others"));
+  cudaGraph_t graph = nullptr;
+  TUTTI_RETURN_IF_ERROR(ToStatus(cudaGraphCreate(&graph, 0), "cudaGraphCreate"));
+  absl::Status status = AddChain(launches, graph);
+  cudaGraphExec_t executable = nullptr;
+  if (status.ok()) {
+    status = ToStatus(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
   }
-  TUTTI_ASSIGN_OR_RETURN(auto graph, Instantiate(launches, stream, device));
-  // Other users may allocate or free memory at the same time, so the figure is approximate.
-  TUTTI_ASSIGN_OR_RETURN(const int64_t after, FreeBytes());
-  graph->set_device_bytes(std::max<int64_t>(before - after, 0));
-  return graph;
+  cudaGraphDestroy(graph);
+  TUTTI_RETURN_IF_ERROR(status);
+  auto result = std::make_unique<CudaGraph>(executable, stream, device);
+  TUTTI_RETURN_IF_ERROR(ToStatus(cudaGraphUpload(executable, stream), "cudaGraphUpload"));
+  return result;
 }
 
 }  // namespace tutti::kernels::cuda

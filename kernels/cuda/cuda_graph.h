@@ -29,7 +29,7 @@ void MustSucceed(cudaError_t error, const char* operation, const OpenedDevice& d
 // other threads or libraries meanwhile does not matter. On the device and ready to start on
 // `stream`.
 //
-// RESOURCE_EXHAUSTED when less than kGraphFreeBytesMin of the device is free; else CUDA's reason.
+// CUDA's reason when it refuses.
 // REQUIRES: the device is current, and each kernel may use the shared memory it is started with.
 absl::StatusOr<std::unique_ptr<Graph>> MakeCudaGraph(std::span<const KernelLaunch> launches,
                                                      cudaStream_t stream,

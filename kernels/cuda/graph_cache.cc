@@ -1,10 +1,19 @@
 #include "kernels/cuda/graph_cache.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
 
 namespace tutti::kernels::cuda {
+
+int64_t GraphBytes(int64_t fewer_free, int64_t launches) {
+  return std::clamp(fewer_free, launches * kGraphLaunchBytesMin,
+                    kGraphPageBytes + launches * kGraphLaunchBytesMax);
+}
 
 GraphCache::GraphCache(Runtime* device, const Limits& limits) : device_(device), limits_(limits) {
   if (limits.graphs == 0) return;
@@ -61,25 +70,38 @@ Graph* GraphCache::Make(LaunchList* list) {
           key_bytes_ + key_bytes > limits_.key_bytes || device_bytes_ >= limits_.device_bytes)) {
     DropOldest();
   }
-  auto graph = device_->MakeGraph(list->launches());
-  if (!graph.ok()) {
-    counts_.graph_error = std::string(graph.status().message());
+  auto entry = MakeEntry(list);
+  if (!entry.ok()) {
+    counts_.graph_error = std::string(entry.status().message());
     std::fprintf(stderr, "no further CUDA graphs are made, kernels are started one by one: %s\n",
                  counts_.graph_error.c_str());
     return nullptr;
   }
   ++counts_.graphs_made;
   key_bytes_ += key_bytes;
-  device_bytes_ += (*graph)->device_bytes();
-  entries_.push_front({std::string(list->bytes()), *std::move(graph)});
+  device_bytes_ += entry->device_bytes;
+  entries_.push_front(*std::move(entry));
   find_.emplace(entries_.front().key, entries_.begin());
   return entries_.front().graph.get();
+}
+
+absl::StatusOr<GraphCache::Entry> GraphCache::MakeEntry(LaunchList* list) {
+  const int64_t before = device_->FreeBytes();
+  if (before < kGraphFreeBytesMin) {
+    return absl::ResourceExhaustedError(absl::StrCat("only ", before,
+                                                     " bytes of the GPU are free, graphs leave ",
+                                                     kGraphFreeBytesMin, " to others"));
+  }
+  TUTTI_ASSIGN_OR_RETURN(auto graph, device_->MakeGraph(list->launches()));
+  return Entry{.key = std::string(list->bytes()),
+               .graph = std::move(graph),
+               .device_bytes = GraphBytes(before - device_->FreeBytes(), list->size())};
 }
 
 void GraphCache::DropOldest() {
   const Entry& oldest = entries_.back();
   key_bytes_ -= static_cast<int64_t>(oldest.key.size());
-  device_bytes_ -= oldest.graph->device_bytes();
+  device_bytes_ -= oldest.device_bytes;
   find_.erase(oldest.key);
   entries_.pop_back();
 }

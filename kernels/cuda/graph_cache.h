@@ -24,6 +24,11 @@
 
 namespace tutti::kernels::cuda {
 
+// What a graph of so many launches takes of the device, whose free memory became less by
+// `fewer_free` while it was made. CUDA does not tell, and a neighbour that loads or frees memory at
+// that moment is seen in the same figure, so it counts within what such a graph can take.
+int64_t GraphBytes(int64_t fewer_free, int64_t launches);
+
 class GraphCache {
  public:
   struct Limits {
@@ -45,12 +50,14 @@ class GraphCache {
   struct Entry {
     std::string key;
     std::unique_ptr<Graph> graph;
+    int64_t device_bytes = 0;
   };
 
   void StartEach(LaunchList* list);
   bool SeenBefore(std::string_view key);
   // nullptr: the device could not.
   Graph* Make(LaunchList* list);
+  absl::StatusOr<Entry> MakeEntry(LaunchList* list);
   void DropOldest();
 
   Runtime* const device_;

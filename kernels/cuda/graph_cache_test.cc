@@ -47,7 +47,7 @@ TEST_F(GraphCacheTest, AListIsAGraphFromTheSecondTimeOn) {
   EXPECT_EQ(counts.graph_starts, 2);
   EXPECT_EQ(counts.graphs_made, 1);
   EXPECT_EQ(counts.graphs, 1);
-  EXPECT_EQ(counts.graph_bytes, 100);
+  EXPECT_EQ(counts.graph_bytes, device_.graph_bytes);
 }
 
 TEST_F(GraphCacheTest, ShortListsAreNotWorthIt) {
@@ -134,13 +134,34 @@ TEST_F(GraphCacheTest, KeysAndDeviceMemoryAreBounded) {
   Run(100, 9);
   EXPECT_EQ(Run(100, 9).size(), 9u) << "longer than all keys together may be";
 
-  Limit({.device_bytes = 1000});
-  device_.graph_bytes = 400;
+  Limit({.device_bytes = 10'000});
+  device_.graph_bytes = 4'000;
   for (const int64_t first : {10, 20, 30, 40}) {
     Learn(first);
-    EXPECT_LE(cache_->counts().graph_bytes, 1000 + 400);
+    EXPECT_LE(cache_->counts().graph_bytes, 10'000 + 4'000);
   }
   EXPECT_EQ(device_.graphs_live, 3);
+}
+
+// A neighbour that loads a model while a graph is made, or leaves: neither is the graph's memory.
+TEST_F(GraphCacheTest, MemoryThatANeighbourTakesIsNotTheGraphs) {
+  device_.graph_bytes = int64_t{8} << 30;
+  for (const int64_t first : {10, 20, 30, 40}) Learn(first);
+  EXPECT_EQ(device_.graphs_live, 4) << "the cache was emptied";
+  EXPECT_LT(cache_->counts().graph_bytes, 4 * (int64_t{3} << 20));
+  device_.graph_bytes = -(int64_t{8} << 30);
+  const int64_t before = cache_->counts().graph_bytes;
+  Learn(50);
+  EXPECT_GT(cache_->counts().graph_bytes, before);
+}
+
+TEST_F(GraphCacheTest, NoGraphTakesTheLastOfTheMemory) {
+  device_.free_bytes = kGraphFreeBytesMin - 1;
+  ::testing::internal::CaptureStderr();
+  Learn(10);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("bytes of the GPU are free, graphs leave 67108864 to others"));
+  EXPECT_EQ(device_.graphs_made, 0);
 }
 
 // A step has many lists, and all of them come again before one of them does: none may push another

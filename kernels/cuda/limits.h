@@ -118,9 +118,15 @@ inline constexpr int64_t kGraphLaunchesMin = 4;
 inline constexpr int64_t kGraphsMax = 4096;
 // Host memory for the keys by which they are found: 2,000 full lists of 128 launches, 30 KiB each.
 inline constexpr int64_t kGraphKeyBytesMax = int64_t{64} << 20;
-// Device memory that graphs may take, as measured while they are made: 0.2 % of a large GPU, 1 KiB
-// for each kernel of as many lists as the keys have room for.
+// Device memory that graphs may take, as measured while they are made (GraphBytes): 0.2 % of a
+// large GPU, 1 KiB for each kernel of as many lists as the keys have room for.
 inline constexpr int64_t kGraphDeviceBytesMax = int64_t{256} << 20;
+// The least and the most that a launch is believed to take in a graph, beside the page that CUDA
+// takes memory by: the launch itself with its argument is some 300 bytes. What is measured beyond
+// it is what others took at the same time. Guesses; never measured.
+inline constexpr int64_t kGraphLaunchBytesMin = 256;
+inline constexpr int64_t kGraphLaunchBytesMax = int64_t{16} << 10;
+inline constexpr int64_t kGraphPageBytes = int64_t{2} << 20;
 // No graph is made when less is free: a library that is opened later cannot do without the last of
 // the memory, graphs can be done without.
 inline constexpr int64_t kGraphFreeBytesMin = int64_t{64} << 20;

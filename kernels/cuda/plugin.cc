@@ -11,6 +11,7 @@
 #include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device_check.h"
+#include "kernels/cuda/module_loading.h"
 #include "kernels/cuda/nccl_library.h"
 #include "kernels/cuda/runtime_cuda.h"
 #include "kernels/cuda/wgmma_probe.h"
@@ -50,11 +51,22 @@ DeviceFacts ReadFacts(int32_t index) {
   return facts;
 }
 
-// All kernels go to the GPU when it is opened. CUDA would bring each with its first launch: in the
-// middle of serving, when the KV cache may have taken the memory, and inside timed code. A variable
-// that is set already stays. Not where cuBLASLt is used, all of whose kernels would go there too:
-// room is kept for those that are needed (kGpuCublasCodeBytes).
-void LoadKernelsAtOnce() { setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
+// cuModuleGetLoadingMode of the driver, which is not linked but found.
+std::string AskForModuleLoading() {
+  using Function = int (*)(int* mode);
+  constexpr unsigned kSince = 11070;
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t asked = cudaGetDriverEntryPointByVersion("cuModuleGetLoadingMode", &function,
+                                                             kSince, cudaEnableDefault, &found);
+  int mode = kLoadingUnknown;
+  if (asked != cudaSuccess || found != cudaDriverEntryPointSuccess ||
+      reinterpret_cast<Function>(function)(&mode) != 0) {
+    mode = kLoadingUnknown;
+  }
+  const char* const wish = std::getenv("CUDA_MODULE_LOADING");
+  return ModuleLoadingRemark(mode, wish != nullptr ? wish : "");
+}
 
 NcclOptions NcclOptionsOf(const DeviceFacts& facts, LostDeviceHandler on_lost) {
   return {.device_index = facts.index,
@@ -76,9 +88,11 @@ int UseDeviceOf(int index) { return static_cast<int>(cudaSetDevice(index)); }
 absl::StatusOr<WideProducts> ChooseProducts(const DeviceFacts& facts, const BackendOptions& options,
                                             Runtime* runtime) {
   if (options.numerics_class != CublasClass(NumericsClass(facts))) {
-    if (!options.wgmma) return WideProducts{};
-    return ChooseWideProducts(10 * facts.major + facts.minor, facts.multiprocessors,
-                              kWgmmaProbeBlocks, runtime);
+    return ChooseWideProducts({.id = IdText(facts.id),
+                               .capability = 10 * facts.major + facts.minor,
+                               .multiprocessors = facts.multiprocessors,
+                               .probe_blocks = kWgmmaProbeBlocks},
+                              runtime);
   }
   TUTTI_ASSIGN_OR_RETURN(auto library,
                          OpenCublasLtLibrary(CublasLtLibraryPath(), facts.index, UseDeviceOf));
@@ -89,7 +103,6 @@ absl::StatusOr<WideProducts> ChooseProducts(const DeviceFacts& facts, const Back
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
-  if (!request.options->numerics_class.ends_with(CublasClass(""))) LoadKernelsAtOnce();
   const DeviceFacts facts = ReadFacts(request.device_index);
   TUTTI_RETURN_IF_ERROR(CheckDevice(facts, request.options->numerics_class));
   TUTTI_ASSIGN_OR_RETURN(auto runtime, OpenDevice(facts.index, QueueKind::kOperators,
@@ -97,10 +110,13 @@ absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
   BackendOptions options = *request.options;
   // A GPU below would not know the launches' attribute.
   options.early_kernels = options.early_kernels && facts.major >= 9;
-  const auto wide = ChooseProducts(facts, options, runtime.get());
+  auto wide = ChooseProducts(facts, options, runtime.get());
+  if (!wide.ok() && options.numerics_class.empty()) return wide.status();
   if (!wide.ok()) {
     return Annotate(wide.status(), "numerics class \"" + options.numerics_class + "\"");
   }
+  if (!wide->remark.empty()) wide->remark += "; ";
+  wide->remark += AskForModuleLoading();
   const std::string own = NumericsClass(facts);
   return MakeCudaBackend(std::move(runtime), wide->library == nullptr ? own : CublasClass(own),
                          NcclOptionsOf(facts, options.on_lost_device), options, *wide);

@@ -21,7 +21,6 @@ class Graph {
   virtual ~Graph() = default;
   // Behind everything before.
   virtual void Start() = 0;
-  virtual int64_t device_bytes() const = 0;
 };
 
 // Thread: one at a time.

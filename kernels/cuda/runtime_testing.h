@@ -43,7 +43,7 @@ class FakeDevice : public Runtime {
     --live;
     std::free(data);
   }
-  int64_t FreeBytes() override { return 0; }
+  int64_t FreeBytes() override { return free_bytes; }
   void Upload(void* to, int64_t, const void* from, int64_t, int64_t width, int64_t) override {
     ++uploads;
     log.emplace_back("upload");
@@ -75,12 +75,15 @@ class FakeDevice : public Runtime {
       std::span<const KernelLaunch> launches) override {
     if (!graph_error.ok()) return graph_error;
     ++graphs_made;
+    free_bytes -= graph_bytes;
     return std::make_unique<FakeGraph>(this, launches);
   }
 
   int allocations = 0, live = 0, uploads = 0, starts = 0;
   int graphs_made = 0, graphs_live = 0;
-  int64_t graph_bytes = 100;
+  int64_t free_bytes = int64_t{80} << 30;
+  // By which a graph makes them less; there is no other user unless a test plays one here.
+  int64_t graph_bytes = int64_t{2} << 20;
   bool room = true;
   absl::Status graph_error;
   // "7" for a start of FakeLaunch(7, …), "[7 8 9]" for that of a graph of three.
@@ -97,7 +100,7 @@ class FakeDevice : public Runtime {
   class FakeGraph : public Graph {
    public:
     FakeGraph(FakeDevice* device, std::span<const KernelLaunch> launches)
-        : device_(device), launches_(launches), bytes_(device->graph_bytes) {
+        : device_(device), launches_(launches) {
       ++device_->graphs_live;
     }
     ~FakeGraph() override { --device_->graphs_live; }
@@ -106,12 +109,10 @@ class FakeDevice : public Runtime {
       for (const KernelLaunch& launch : launches_.launches()) text += " " + Name(launch);
       device_->log.push_back("[" + text.substr(1) + "]");
     }
-    int64_t device_bytes() const override { return bytes_; }
 
    private:
     FakeDevice* const device_;
     LaunchList launches_;
-    const int64_t bytes_;
   };
 };
 

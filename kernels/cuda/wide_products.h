@@ -2,6 +2,9 @@
 // the bits of mma.sync there, which all other rows are multiplied by; else those of mma.sync. The
 // bits are the same either way, and so is the numerics class. A class of its own multiplies them by
 // cuBLASLt, whose bits depend on the number of rows (docs/decisions/0072).
+//
+// The variable TUTTI_WGMMA=off does without wgmma wherever a backend is opened: a worker, a test or
+// a bench whose wgmma fails or hangs.
 #pragma once
 
 #include <memory>
@@ -28,10 +31,16 @@ struct WideProducts {
 // What multiplies by `library`.  RESOURCE_EXHAUSTED: no room for its work space.
 absl::StatusOr<WideProducts> ProductsByLibrary(std::shared_ptr<CublasLt> library, Runtime* runtime);
 
-// Asks the device (wgmma_probe.h) where it may have wgmma.
-//
-//   capability: major * 10 + minor; multiprocessors > 0
-WideProducts ChooseWideProducts(int capability, int32_t multiprocessors, int probe_blocks,
-                                Runtime* runtime);
+// A device that may have wgmma.
+struct WideDevice {
+  std::string id;      // the same for the same device, in this process
+  int capability = 0;  // major * 10 + minor
+  int32_t multiprocessors = 1;
+  int probe_blocks = 1;
+};
+// Asks the device (wgmma_probe.h) where it may have wgmma and TUTTI_WGMMA does not say "off". Its
+// answer is remembered by the process; one that could not be had is asked for again.
+// INVALID_ARGUMENT: TUTTI_WGMMA is neither "on" nor "off".  Thread: any.
+absl::StatusOr<WideProducts> ChooseWideProducts(const WideDevice& device, Runtime* runtime);
 
 }  // namespace tutti::kernels::cuda

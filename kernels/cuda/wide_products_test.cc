@@ -4,6 +4,8 @@
 
 #include <bit>
 #include <cmath>
+#include <cstdlib>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,16 @@
 
 namespace tutti::kernels::cuda {
 namespace {
+
+// Of a device of this capability, on the emulated GPU.
+WideProducts Choose(const std::string& id, int capability) {
+  const auto runtime = MakeEmulatedRuntime();
+  auto choice = ChooseWideProducts(
+      {.id = id, .capability = capability, .multiprocessors = 3, .probe_blocks = kWgmmaProbeKinds},
+      runtime.get());
+  EXPECT_TRUE(choice.ok()) << choice.status();
+  return *std::move(choice);
+}
 
 // Restores the tensor cores.
 struct Faultless {
@@ -120,13 +132,42 @@ TEST(WideProductsTest, AreUsedWhereTheDeviceGivesTheSameBits) {
   const Faultless after;
   EXPECT_THAT(MakeEmulatedBackend()->remark(),
               ::testing::StartsWith("many rows are multiplied by wgmma"));
-  const auto runtime = MakeEmulatedRuntime();
-  EXPECT_TRUE(ChooseWideProducts(90, 3, kWgmmaProbeKinds, runtime.get()).used);
+  EXPECT_TRUE(Choose("used", 90).used);
   for (const int other : {80, 86, 89, 100, 120}) {
-    const WideProducts choice = ChooseWideProducts(other, 3, kWgmmaProbeKinds, runtime.get());
+    const WideProducts choice = Choose("used", other);
     EXPECT_FALSE(choice.used);
     EXPECT_EQ(choice.remark, "");
   }
+}
+
+// A process makes many backends; a device that was asked is not asked again.
+TEST(WideProductsTest, AnAnswerIsRememberedForItsDevice) {
+  const Faultless after;
+  const std::string used = Choose("first", 90).remark;
+  emulated::SetWgmmaDiffers(true);
+  EXPECT_EQ(Choose("first", 90).remark, used);
+  EXPECT_FALSE(Choose("second", 90).used);
+  emulated::SetWgmmaDiffers(false);
+  EXPECT_FALSE(Choose("second", 90).used);
+}
+
+// One variable for whatever opens a backend; nothing is asked of the device then.
+TEST(WideProductsTest, AVariableDoesWithoutThem) {
+  const Faultless after;
+  Choose("known", 90);
+  emulated::SetWgmmaFault([](bool, int, int, float, float) -> float { std::abort(); });
+  setenv("TUTTI_WGMMA", "off", 1);
+  for (const char* const device : {"known", "not known"}) {
+    const WideProducts choice = Choose(device, 90);
+    EXPECT_FALSE(choice.used);
+    EXPECT_EQ(choice.remark, "many rows are multiplied by mma.sync, as TUTTI_WGMMA says");
+  }
+  const auto backend = MakeStagedBackend(MakeEmulatedBackend());
+  ExpectOneVoice(*backend, {130, 70, 300}, DType::kBF16);
+  setenv("TUTTI_WGMMA", "0", 1);
+  EXPECT_EQ(std::string(OpenEmulatedBackend({}, 0).status().message()),
+            "TUTTI_WGMMA is \"0\": on, or off");
+  unsetenv("TUTTI_WGMMA");
 }
 
 // A device whose wgmma adds in another order.

@@ -225,10 +225,37 @@ class Bench(unittest.TestCase):
                      "machine_read_bytes_per_second", "machine_flops_per_second"):
             self.assertGreater(report[name], 0, name)
 
+    def test_local_reports_each_load_when_it_is_measured(self):
+        done = self.bench("local", "--model", DEMO, "--threads", "1", "--runs", "1", "--json", "--load", "16,1,4",
+                          "--load", "8,3,5,0.7")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        reports = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([(r["prompt_tokens"], r["batch"], r["output_tokens"], round(r["temperature"], 3)) for r in reports],
+                         [(16, 1, 4, 0), (8, 3, 5, 0.7)])
+        for report in reports:
+            self.assertGreater(report["decode_tokens_per_second"], 0)
+
     def test_local_refuses_what_the_model_cannot(self):
         done = self.bench("local", "--model", DEMO, "--prompt-tokens", "1000000")
         self.assertEqual(done.returncode, 2)
         self.assertIn("context", done.stderr)
+        for wrong in ("16,1", "16,1,4,0.7,1", "a,1,4", "16,5000,4", "16,1,4,-1"):
+            done = self.bench("local", "--model", DEMO, "--load", wrong)
+            self.assertEqual(done.returncode, 2, wrong)
+            self.assertIn(f'--load: "{wrong}" is no load', done.stderr)
+
+    @unittest.skipUnless(os.path.exists(os.path.join(BINARIES, "products_bench")), "products_bench is not built")
+    def test_products_of_few_rows_and_many(self):
+        done = subprocess.run([os.path.join(BINARIES, "products_bench"), "--device", "cpu", "--rows", "1", "130", "--hidden", "64",
+                               "--ffn", "96", "--heads", "4", "--kv-heads", "2", "--head-dim", "16", "--repeat", "1"],
+                              text=True, capture_output=True, timeout=60, env=clean_environment(), check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first, *rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertIn("class", first)
+        self.assertEqual([(row["product"], row["rows"]) for row in rows],
+                         [(name, count) for name in ("qkv", "attention_out", "gate_up", "down") for count in (1, 130)])
+        for row in rows:
+            self.assertGreater(row["bytes_per_second"], 0)
 
     def test_engine_and_link_run(self):
         done = self.bench("engine", "--sequences", "1,8", "--seconds", "0.05", "--json")

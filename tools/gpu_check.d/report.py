@@ -1,10 +1,8 @@
 """The results of gpu_check as text."""
+import settings
+import verdicts
 
 
-def failed_tests(output):
-    """The names of the tests that failed, which may stand far above the end of what they printed."""
-    names = {line.split(",")[0].split(" (")[0] for line in output.splitlines() if line.startswith("[  FAILED  ] ")}
-    return "".join(name + "\n" for name in sorted(names))[:2000]
 
 
 def share(value, limit):
@@ -15,61 +13,161 @@ def figure(value):
     return f"{value:.1f}" if value else ""
 
 
+def one_line(text, length=160):
+    return " ".join(str(text).split())[:length]
+
+
+def problems(result):
+    """What is wrong with a step, a line each."""
+    found = []
+    if result.get("error"):
+        found.append(one_line(result["error"], 300))
+    for name, text in result.get("errors", {}).items():
+        found.append(f"{name}: {one_line(text, 240)}")
+    for test, suite in result.get("suites", {}).items():
+        for name, how in suite.get("ended_the_program", {}).items():
+            found.append(f"{test}: {name} {how}; the rest ran without it")
+        if suite.get("failed"):
+            found.append(f"{test}: {len(suite['failed'])} failed: {one_line(', '.join(suite['failed']), 300)}")
+        if suite.get("problem"):
+            found.append(f"{test}: {one_line(suite['problem'], 240)}")
+    if result.get("different"):
+        found.append("answers differ: " + one_line(", ".join(result["different"]), 300))
+    for name, text in result.get("verdicts", {}).items():
+        if text != "passed":
+            found.append(f"{name}: {one_line(text, 160)}")
+    return found
+
+
+def verdict(result):
+    if "not_run" in result:
+        return "not run: " + one_line(result["not_run"])
+    ran = sum(suite.get("ran", 0) for suite in result.get("suites", {}).values())
+    if result["passed"]:
+        return f"passed, {ran} tests" if ran else "passed"
+    return "FAILED: " + "; ".join(problems(result)[:3])
+
+
+def steps_of(results):
+    return {name: result for name, result in results.items() if isinstance(result, dict) and "passed" in result}
+
+
+def summary(results, missing):
+    """What must not be lost, short enough for the end of an output."""
+    lines = ["", "gpu_check: summary"]
+    facts = results.get("facts", {})
+    lines.append(one_line(f"{facts.get('date', '')} {facts.get('gpu', 'no facts of the GPU')} {facts.get('build', '')} "
+                          f"{facts.get('torch', '')}", 300))
+    for name, result in steps_of(results).items():
+        if "not_run" in result:
+            lines.append(f"  {name}: {verdict(result)}")
+        else:
+            lines.append(f"  {name}: {'passed' if result['passed'] else 'FAILED'} ({result['seconds']} s)")
+            lines += [f"    {text}" for text in problems(result)[:8]]
+    products = results.get("products", {})
+    lines += [f"  {text}" for text in (products.get("remarks", {}).get("chosen"), products.get("switched_off")) if text]
+    memory, operations = verdicts.rates(results)
+    if memory:
+        lines.append(f"  measured: memory {memory / 1e12:.2f} TB/s, matrix rate {operations / 1e12:.0f} TFLOP/s")
+    for row in results.get("bench_ours", {}).get("rows", []):
+        lines.append("  {} x {}, temperature {:g}{}{}: prompts {:.0f} tokens/s, decode {:.1f} tokens/s".format(
+            row["batch"], row["prompt_tokens"], row["temperature"], "" if row.get("cuda_graphs", True) else ", no graphs",
+            "" if row.get("cuda_early_kernels", True) else ", no early kernels", row["prefill_tokens_per_second"],
+            row["decode_tokens_per_second"]))
+    lines += ["  " + verdicts.line(one) for one in verdicts.all_of(results)]
+    lines += [f"  LEFT BEHIND: {text}" for text in results.get("stuck", [])]
+    if missing:
+        lines.append("  did not come to: " + ", ".join(missing))
+    failed = [name for name, result in steps_of(results).items() if not result["passed"] and "not_run" not in result]
+    lines.append("gpu_check: failed: " + (", ".join(failed) or "nothing"))
+    text = "\n".join(lines)
+    return text if len(text) <= settings.SUMMARY_MAX else text[:settings.SUMMARY_MAX // 2] + "\n ...\n" + text[-settings.SUMMARY_MAX // 2:]
+
+
 def markdown(results):
     lines = ["# CUDA backend, checked by tools/gpu_check", ""]
     facts = results.get("facts", {})
-    lines += [f"{facts.get('date', '')}: {facts.get('gpu', 'no GPU')}, {facts.get('build', '')}", "",
+    lines += [f"{facts.get('date', '')}: {facts.get('gpu', 'no GPU')}, {facts.get('build', '')}, {facts.get('torch', '')}", "",
               "| step | result | seconds |", "|---|---|---|"]
-    for name, result in results.items():
-        verdict = "not run: " + result["not_run"] if "not_run" in result else "passed" if result["passed"] else "**failed** " + str(result.get("error", ""))[:120].replace("\n", " ")
-        lines.append(f"| {name} | {verdict} | {result['seconds']} |")
+    for name, result in steps_of(results).items():
+        lines.append(f"| {name} | {one_line(verdict(result), 400)} | {result['seconds']} |")
+    for part in (goals, ceilings, benches, sanitizer, library, products):
+        lines += part(results)
+    return "\n".join(lines) + "\n"
+
+
+def goals(results):
+    found = verdicts.all_of(results)
+    if not found:
+        return []
+    return ["", "| speed | measured | wanted | |", "|---|---|---|---|"] + [
+        "| {} | {:.0f} % | {} {:.0f} % | {} |".format(one["what"], 100 * one["value"], "at least" if one["at_least"] else "at most",
+                                                     100 * one["goal"], "met" if one["met"] else "**missed**") for one in found]
+
+
+def ceilings(results):
+    found = results.get("ceilings", {})
+    if "read_bytes_per_second" not in found:
+        return []
+    return ["", "This GPU, through PyTorch: copies {:.2f} TB/s, reads {:.2f} TB/s, {:.0f} TFLOP/s.".format(
+        found["copy_bytes_per_second"] / 1e12, found["read_bytes_per_second"] / 1e12, found["flops_per_second"] / 1e12)]
+
+
+def benches(results):
     ours = results.get("bench_ours", {}).get("rows", [])
     theirs = {(row["prompt"], row["batch"]): row for row in results.get("bench_transformers", {}).get("rows", [])}
-    ceilings = results.get("ceilings", {})
-    if "read_bytes_per_second" in ceilings:
-        lines += ["", "This GPU, through PyTorch: copies {:.2f} TB/s, reads {:.2f} TB/s, {:.0f} TFLOP/s.".format(
-            ceilings["copy_bytes_per_second"] / 1e12, ceilings["read_bytes_per_second"] / 1e12,
-            ceilings["flops_per_second"] / 1e12)]
-    if ours:
-        lines += ["", "| prompt | batch | kernels by graphs | early | prefill tokens/s | of the matrix rate | transformers "
-                  "| decode tokens/s | bytes of a step, of the copy rate | transformers | load |", "|---|---|---|---|---|---|---|---|---|---|---|"]
+    memory, operations = verdicts.rates(results)
+    lines = ["", "| prompt | batch | temperature | kernels by graphs | early | prefill tokens/s | of the matrix rate | transformers "
+             "| decode tokens/s | bytes of a step, of memory's speed | transformers | load |",
+             "|---|---|---|---|---|---|---|---|---|---|---|---|"] if ours else []
     for row in ours:
         other = theirs.get((row["prompt_tokens"], row["batch"]), {})
-        moved = row["decode_tokens_per_second"] / row["batch"] * (row["weight_bytes_per_step"] + row["kv_bytes_per_step"])
-        lines.append("| {} | {} | {} | {} | {:.0f} | {} | {} | {:.1f} | {} | {} | {:.1f} s |".format(
-            row["prompt_tokens"], row["batch"],
-            f"{row['kernels_by_graphs']} of {row['kernels']}" if row.get("cuda_graphs", True) else "off",
+        lines.append("| {} | {} | {:g} | {} | {} | {:.0f} | {} | {} | {:.1f} | {} | {} | {:.1f} s |".format(
+            row["prompt_tokens"], row["batch"], row["temperature"],
+            f"{row['kernels_by_graphs']} of {row['kernels']}, {row['graph_bytes'] / 2**20:.0f} MiB"
+            if row.get("cuda_graphs", True) else "off",
             "on" if row.get("cuda_early_kernels", True) else "off",
-            row["prefill_tokens_per_second"], share(row["prefill_flops_per_second"], ceilings.get("flops_per_second")),
+            row["prefill_tokens_per_second"], share(row["prefill_flops_per_second"], operations),
             figure(other.get("prefill_tokens_per_second")), row["decode_tokens_per_second"],
-            share(moved, ceilings.get("copy_bytes_per_second")), figure(other.get("decode_tokens_per_second")),
+            share(verdicts.step_bytes(row) / verdicts.step_seconds(row), memory), figure(other.get("decode_tokens_per_second")),
             row["load_seconds"]))
-    verdicts = results.get("sanitizer", {}).get("verdicts", {})
-    if verdicts:
-        lines += ["", "| compute-sanitizer | |", "|---|---|"] + [f"| {name} | {text} |" for name, text in verdicts.items()]
-    library = results.get("cublas_class", {})
-    if library.get("rows"):
-        lines += ["", f"{library['class']}: {library['remark'] or 'no remark'}; exact: {library.get('exact')}; "
-                  f"{100 * library.get('same_tokens', 0):.0f} % of the answers have the exact class's tokens.", "",
-                  "| product | rows | µs | TFLOP/s |", "|---|---|---|---|"]
-        lines += ["| {} {} x {} | {} | {:.1f} | {:.1f} |".format(
-            r["product"], r["out"], r["k"], r["rows"], r["microseconds"], r["flops_per_second"] / 1e12)
-            for r in library["rows"]]
-        lines += ["", "| class | prompt | batch | prefill tokens/s |", "|---|---|---|---|"]
-        lines += [f"| {r['numerics_class']} | {r['prompt_tokens']} | {r['batch']} | {r['prefill_tokens_per_second']:.0f} |"
-                  for r in library["prompts"]]
-    price = results.get("price_of_one_voice", {}).get("rows", [])
-    products = results.get("products", {})
-    if products.get("rows"):
-        lines += ["", products["remarks"].get("chosen") or "no wgmma on this device", "",
-                  "| product | leaves | rows | kernels | µs | TFLOP/s | of the matrix rate | cuBLASLt's choice, µs |",
-                  "|---|---|---|---|---|---|---|---|"]
+    return lines
+
+
+def sanitizer(results):
+    found = results.get("sanitizer", {}).get("verdicts", {})
+    return ["", "| compute-sanitizer | |", "|---|---|"] + [f"| {name} | {text} |" for name, text in found.items()] if found else []
+
+
+def library(results):
+    found = results.get("cublas_class", {})
+    if not found.get("rows"):
+        return []
+    lines = ["", f"{found['class']}: {found['remark'] or 'no remark'}; exact: {found.get('exact')}; "
+             f"{100 * found.get('same_tokens', 0):.0f} % of the answers have the exact class's tokens.", "",
+             "| product | rows | µs | TFLOP/s |", "|---|---|---|---|"]
+    lines += ["| {} {} x {} | {} | {:.1f} | {:.1f} |".format(
+        r["product"], r["out"], r["k"], r["rows"], r["microseconds"], r["flops_per_second"] / 1e12) for r in found["rows"]]
+    lines += ["", "| class | prompt | batch | prefill tokens/s |", "|---|---|---|---|"]
+    return lines + [f"| {r['numerics_class']} | {r['prompt_tokens']} | {r['batch']} | {r['prefill_tokens_per_second']:.0f} |"
+                    for r in found.get("prompts", [])]
+
+
+def products(results):
+    found, price = results.get("products", {}), results.get("price_of_one_voice", {}).get("rows", [])
+    memory, operations = verdicts.rates(results)
+    lines = []
+    if found.get("rows"):
+        lines += ["", found["remarks"].get("chosen") or "no wgmma on this device", "",
+                  "| product | leaves | rows | kernels | µs | TB/s | of memory's speed | TFLOP/s | of the matrix rate "
+                  "| cuBLASLt's choice, µs |", "|---|---|---|---|---|---|---|---|---|---|"]
         theirs = {(r["out"], r["k"], r["rows"]): r["microseconds"] for r in price}
-        lines += ["| {} {} x {} | {} | {} | {} | {:.1f} | {:.1f} | {} | {} |".format(
+        lines += ["| {} {} x {} | {} | {} | {} | {:.1f} | {:.2f} | {} | {:.1f} | {} | {} |".format(
             r["product"], r["out"], r["k"], r["leaves"], r["rows"], r["kernels"], r["microseconds"],
-            r["flops_per_second"] / 1e12, share(r["flops_per_second"], ceilings.get("flops_per_second")),
-            figure(theirs.get((r["out"], r["k"], r["rows"])))) for r in products["rows"]]
+            r["bytes_per_second"] / 1e12, share(r["bytes_per_second"], memory) if r["rows"] in settings.FEW_ROWS else "",
+            r["flops_per_second"] / 1e12, share(r["flops_per_second"], operations) if r["rows"] in settings.MANY_ROWS else "",
+            figure(theirs.get((r["out"], r["k"], r["rows"])))) for r in found["rows"]]
     if price:
         lines += ["", "| product, cuBLASLt's choice | rows | µs |", "|---|---|---|"]
         lines += [f"| {r['out']} x {r['k']} | {r['rows']} | {r['microseconds']:.1f} |" for r in price]
-    return "\n".join(lines) + "\n"
+    return lines

@@ -14,6 +14,7 @@
 #include "base/logging.h"
 #include "base/machine.h"
 #include "base/processor.h"
+#include "kernels/plugin_loader.h"
 #include "spdlog/spdlog.h"
 #include "transport/connection_table.h"
 #include "transport/grpc/grpc_runtime.h"
@@ -92,6 +93,7 @@ int WorkerMain(int argc, char** argv) {
   FlagSet program("tutti-worker", "Serves one shard of a language model to a tutti-coordinator.");
   AddWorkerFlags(&program, &flags);
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
+  kernels::LoadGpuKernelsAtOnce(flags.worker.numerics_class);
   if (const absl::Status status = ResolveWorkerFlags(&flags); !status.ok()) return Complain(status);
   SetUpLog(flags.worker.worker_id, flags.log_level, flags.log_format);
   transport::TakeLogOfProtobuf();

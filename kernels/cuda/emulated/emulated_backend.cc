@@ -5,11 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/mutex.h"
 #include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device_check.h"
@@ -32,7 +30,6 @@ class EmulatedGraph : public Graph {
   void Start() override {
     for (const KernelLaunch& launch : launches_.launches()) device_->Start(launch);
   }
-  int64_t device_bytes() const override { return 0; }
 
  private:
   Launcher* const device_;
@@ -138,17 +135,12 @@ namespace {
 // Fewer blocks than the tiles of most products with many rows: each goes through several.
 constexpr int32_t kMultiprocessors = 3;
 
-// Of a GPU of capability 9.0. Asked once, and again when a test has changed the tensor cores.
-WideProducts EmulatedWideProducts() {
-  static Mutex mutex;
-  static std::map<bool, WideProducts> known ABSL_GUARDED_BY(mutex);
-  const MutexLock lock(&mutex);
-  const auto [at, is_new] = known.try_emplace(emulated::WgmmaDiffers());
-  if (is_new) {
-    EmulatedRuntime runtime;
-    at->second = ChooseWideProducts(90, kMultiprocessors, kWgmmaProbeKinds, &runtime);
-  }
-  return at->second;
+// Of a GPU of capability 9.0: another one when a test has changed the tensor cores.
+WideDevice EmulatedWideDevice() {
+  return {.id = emulated::WgmmaDiffers() ? "emulated, wgmma differs" : "emulated",
+          .capability = 90,
+          .multiprocessors = kMultiprocessors,
+          .probe_blocks = kWgmmaProbeKinds};
 }
 
 }  // namespace
@@ -162,7 +154,7 @@ constexpr char kClass[] = "cuda-emulated";
 absl::StatusOr<WideProducts> ProductsOf(const BackendOptions& options, int32_t index,
                                         Runtime* runtime) {
   if (options.numerics_class.empty() || options.numerics_class == kClass) {
-    return options.wgmma ? EmulatedWideProducts() : WideProducts{};
+    return ChooseWideProducts(EmulatedWideDevice(), runtime);
   }
   if (options.numerics_class != CublasClass(kClass)) {
     return absl::FailedPreconditionError(
@@ -194,6 +186,7 @@ absl::StatusOr<std::unique_ptr<Backend>> Open(const BackendOptions& options,
   nccl_options.open_runtime = MakeEmulatedRuntime;
   auto runtime = std::make_unique<EmulatedRuntime>(index, options.on_lost_device);
   const auto wide = ProductsOf(options, index, runtime.get());
+  if (!wide.ok() && options.numerics_class.empty()) return wide.status();
   if (!wide.ok()) {
     return Annotate(wide.status(), absl::StrCat("numerics class \"", options.numerics_class, "\""));
   }
