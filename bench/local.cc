@@ -96,6 +96,7 @@ class LocalBench {
     load_ = load;
     read_rates_.clear();
     flop_rates_.clear();
+    best_flop_rates_.clear();
     worker::SequenceTable table(Limits());
     table_ = &table;
     return PrefillChunk(/*run=*/0, /*sequence=*/0, /*first=*/0);
