@@ -22,6 +22,7 @@ void PrintTable(const kernels::Tunable& tunable, const std::vector<KnobResult>& 
   for (size_t k = 0; k < results.size(); ++k) {
     const KnobResult& result = results[k];
     const std::string_view effect = tunable.knobs()[k].effect;
+    if (tunable.knobs()[k].values.size() == 1) continue;
     if (result.rounds == 0) {
       std::printf("%-10s %5lld: no time for %d rounds of it\n", result.name.c_str(),
                   static_cast<long long>(result.rows), worker::kTuneRoundsMin);

@@ -39,6 +39,9 @@ inline constexpr int64_t kPiecePairs = 64;
 // to 35 %.
 inline constexpr int64_t kStreamAheadBytes = 256;
 
+// The same of products in AMX's tiles: two blocks of a group, of which one is multiplied at once.
+inline constexpr int64_t kTileAheadBytes = 8192;
+
 // Groups of weights that a single pass reads at once, unless a knob says otherwise, and how much of
 // each in turn. The hardware fetches ahead within a page of 4 KiB, for several pages at a time: one
 // thread of a Zen 3 reads four groups so in 0.83 of the time of one, two threads in 0.95
@@ -54,8 +57,8 @@ inline constexpr int64_t kStreamTurnBytes = 1024;
 inline constexpr int64_t kAmxPanelBytes = 1 << 20;
 inline constexpr int64_t kAmxRowBlockLeast = 128;
 inline constexpr int64_t kAmxRowBlockMost = 512;
-// Pairs of tiles of rows from which on the weights are first laid out as tiles: fewer do not make up
-// for it.
+// Pairs of tiles of rows from which on the weights are first laid out as tiles: fewer do not make
+// up for it.
 inline constexpr int64_t kAmxPanelPairs = 2;
 // From so many bytes on a product's output goes around the caches: written through them, each line
 // would be read from memory first, and push out packed rows. Half of a second cache of 2 MiB.

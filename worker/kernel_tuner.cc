@@ -95,6 +95,10 @@ std::vector<KnobResult> TuneKnobs(Tunable* tunable, const TuneLimits& limits,
   const size_t count = tunable->knobs().size();
   for (size_t index = 0; index < count; ++index) {
     const Knob& knob = tunable->knobs()[index];
+    if (knob.values.size() == 1) {  // nothing to choose, on this instruction set
+      results.push_back(ChooseValue(knob, {}));
+      continue;
+    }
     double share = left / static_cast<double>(count - index);
     // Not counted: it fills caches and wakes threads, and shows how many rounds there is time for.
     const double round_seconds = Sum(OneRound(tunable, index, 0, seconds_of));

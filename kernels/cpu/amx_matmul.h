@@ -1,15 +1,13 @@
 // Matrix products in AMX's tiles: the bits of BlockFormat, over the same packed weights. A unit of
 // 16 columns by a pair of k is a row of a tile of weights, so nothing is packed anew.
 //
-// Packed input: for each tile of 16 rows (the last may have fewer), for each leaf, for each block
-// of 32 k, the tile's rows of 32 bf16, filled up with zeros behind the leaf's end.
-//
 // To be included only by kernels_amx.cc.
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
+#include "kernels/cpu/amx_pack.h"
+#include "kernels/cpu/amx_sums.h"
 #include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/matmul_kernels.h"
@@ -19,79 +17,8 @@
 namespace tutti::kernels::cpu {
 namespace {
 
-inline constexpr int64_t kAmxGroupBytes = kMatMulGroupUnits * kAmxRowBytes;  // of a pair of k
-inline constexpr int64_t kAmxBlockBytes = kAmxBlockPairs * kAmxGroupBytes;   // of a group's block
-inline constexpr int64_t kAmxHalfColumns = 32;                               // of a pair of tiles
+inline constexpr int64_t kAmxHalfColumns = 32;  // of a pair of tiles
 inline constexpr int64_t kMatMulLineFloats = 16;
-
-TUTTI_INLINE int64_t AmxBlocks(int64_t pairs) {
-  return (pairs + kAmxBlockPairs - 1) / kAmxBlockPairs;
-}
-TUTTI_INLINE int64_t AmxBlocksOfLeaves(const MatMulJob& job, int64_t leaves) {
-  int64_t blocks = 0;
-  for (int64_t leaf = 0; leaf < leaves; ++leaf) {
-    blocks += AmxBlocks(job.leaf_pair_begin[leaf + 1] - job.leaf_pair_begin[leaf]);
-  }
-  return blocks;
-}
-
-// Rounds 32 elements of a row to bf16, the first `count` of them where those are fewer.
-template <class S>
-TUTTI_INLINE void AmxPackPart(const float* in, int64_t count, uint8_t* out) {
-  if (count >= 32) {
-    S::StoreBf16Pair(out, S::Load(in), S::Load(in + 16));
-  } else {
-    const auto low = S::LoadFirst(in, count);
-    const auto high = count > 16 ? S::LoadFirst(in + 16, count - 16) : S::Zero();
-    S::StoreBf16Pair(out, low, high);
-  }
-}
-
-// Tiles of rows [tile_begin, tile_end).
-template <class S>
-static void AmxPackTiles(const MatMulJob& job, int64_t tile_begin, int64_t tile_end) {
-  const int64_t total = AmxBlocksOfLeaves(job, job.leaves);
-  for (int64_t tile = tile_begin; tile < tile_end; ++tile) {
-    const int64_t first = tile * kAmxRows;
-    const int64_t rows = job.rows - first < kAmxRows ? job.rows - first : kAmxRows;
-    uint8_t* out = static_cast<uint8_t*>(job.packed_in) + first * total * kAmxRowBytes;
-    for (int64_t leaf = 0; leaf < job.leaves; ++leaf) {
-      const float* in = job.in + first * job.in_stride;
-      for (int64_t k = job.leaf_begin[leaf]; k < job.leaf_begin[leaf + 1]; k += 32) {
-        for (int64_t r = 0; r < rows; ++r, out += kAmxRowBytes) {
-          AmxPackPart<S>(in + r * job.in_stride + k, job.leaf_begin[leaf + 1] - k, out);
-        }
-      }
-    }
-  }
-}
-
-// One row of the product, whose elements are `values`.
-template <class S>
-static void AmxPackRow(const MatMulJob& job, int64_t row, const float* values) {
-  const int64_t first = row / kAmxRows * kAmxRows;
-  const int64_t rows = job.rows - first < kAmxRows ? job.rows - first : kAmxRows;
-  const int64_t total = AmxBlocksOfLeaves(job, job.leaves);
-  uint8_t* out = static_cast<uint8_t*>(job.packed_in) + first * total * kAmxRowBytes +
-                 (row - first) * kAmxRowBytes;
-  for (int64_t leaf = 0; leaf < job.leaves; ++leaf) {
-    const int64_t end = job.leaf_begin[leaf + 1];
-    for (int64_t k = job.leaf_begin[leaf]; k < end; k += 32, out += rows * kAmxRowBytes) {
-      AmxPackPart<S>(values + k, end - k, out);
-    }
-  }
-}
-
-// The units of a leaf's last block, filled up with zeros: `units` tiles one behind the other.
-TUTTI_INLINE void AmxFillUp(const uint8_t* weights, int64_t pairs, int64_t units, uint8_t* tiles) {
-  std::memset(tiles, 0, static_cast<size_t>(units * kAmxTileBytes));
-  for (int64_t pair = 0; pair < pairs; ++pair) {
-    for (int64_t unit = 0; unit < units; ++unit) {
-      std::memcpy(tiles + unit * kAmxTileBytes + pair * kAmxRowBytes,
-                  weights + pair * kAmxGroupBytes + unit * kAmxRowBytes, kAmxRowBytes);
-    }
-  }
-}
 
 // One tile of `rows` rows by the four units of a group. `weights` may be a filled-up block, whose
 // units are `unit_step` bytes apart and whose pairs `pair_step`.
@@ -144,27 +71,6 @@ struct AmxLeaf {
   const uint8_t* weights;  // of the first unit
   int64_t pairs;
 };
-
-// Two units of a group as tiles, one behind the other: [leaf][block][2] tiles, a leaf's last block
-// filled up with zeros. A tile of the group itself takes longer to load, as its lines lie apart.
-static inline void AmxPanel(const MatMulJob& job, const uint8_t* weights, uint8_t* panel) {
-  for (int64_t leaf = 0; leaf < job.leaves; ++leaf) {
-    for (int64_t pair = job.leaf_pair_begin[leaf]; pair < job.leaf_pair_begin[leaf + 1];
-         pair += kAmxBlockPairs) {
-      const int64_t left = job.leaf_pair_begin[leaf + 1] - pair;
-      if (left < kAmxBlockPairs) {
-        AmxFillUp(weights + pair * kAmxGroupBytes, left, 2, panel);
-      } else {
-        for (int64_t i = 0; i < kAmxBlockPairs; ++i) {
-          const uint8_t* from = weights + (pair + i) * kAmxGroupBytes;
-          std::memcpy(panel + i * kAmxRowBytes, from, kAmxRowBytes);
-          std::memcpy(panel + kAmxTileBytes + i * kAmxRowBytes, from + kAmxRowBytes, kAmxRowBytes);
-        }
-      }
-      panel += 2 * kAmxTileBytes;
-    }
-  }
-}
 
 // Sums of a leaf, one tile of rows by four units, to `to` with rows `stride` floats apart.
 static inline void AmxSingleLeaf(AmxLeaf leaf, int64_t ahead_bytes, float* to, int64_t stride) {
@@ -232,63 +138,6 @@ static inline void AmxPairLeaf(AmxLeaf leaf, const uint8_t** ahead, int64_t ahea
   AmxStore<1>(to + 16, step);
   AmxStore<2>(second, step);
   AmxStore<3>(second + 16, step);
-}
-
-// Where the sums of a product's leaves go: rows by columns of its output, and what is still open of
-// the tree of leaves.
-struct AmxSums {
-  float* out;          // of the first row and column
-  int64_t out_stride;  // floats
-  int64_t rows;
-  int64_t cols;      // of the sums: all of a tile's
-  int64_t out_cols;  // that are the output's; may be more than cols
-  bool around;       // past the caches, where they would only push out what is read again
-  int64_t leaves;
-  float* open;  // [levels of the tree + 1][rows][cols]: a leaf's own sums, then the open left sums
-};
-
-// Whether a leaf's tiles may be stored into the output: it is the only one, none of its columns is
-// padding, and they go through the caches, as a tile's stores do.
-TUTTI_INLINE bool AmxStoresOut(const AmxSums& sums) {
-  return sums.leaves == 1 && sums.out_cols >= sums.cols && !sums.around;
-}
-// A leaf's sums are kept as they are where it is the left one of its neighbours.
-TUTTI_INLINE float* AmxLeafSums(const AmxSums& sums, int64_t leaf) {
-  return sums.leaves > 1 && leaf % 2 == 0 ? sums.open + sums.rows * sums.cols : sums.open;
-}
-
-// Adds a right leaf's sums to those left of it, as far as the tree goes: like counting in binary,
-// leaf number `leaf` completes as many levels as it has trailing one bits. The last leaf's go to
-// the output.
-template <class S>
-static void AmxAddLeaf(const AmxSums& sums, int64_t leaf) {
-  const int64_t floats = sums.rows * sums.cols;
-  const int64_t levels = __builtin_ctzll(static_cast<uint64_t>(leaf + 1));
-  const bool last = leaf + 1 == sums.leaves;
-  float* to = sums.open + (1 + levels) * floats;
-  for (int64_t r = 0; r < sums.rows; ++r) {
-    for (int64_t c = 0; c < sums.cols; c += 16) {
-      const int64_t at = r * sums.cols + c;
-      auto sum = S::Load(sums.open + at);
-      for (int64_t level = 1; level <= levels; ++level) {
-        sum = S::Add(S::Load(sums.open + level * floats + at), sum);
-      }
-      if (!last) {
-        S::Store(to + at, sum);
-      } else if (sums.around) {
-        S::StoreAround(sums.out + r * sums.out_stride + c, sum);
-      } else if (c < sums.out_cols) {
-        StoreUpTo<S>(sums.out + r * sums.out_stride + c, sum, sums.out_cols - c);
-      }
-    }
-  }
-}
-
-// After leaf `leaf` was stored to AmxLeafSums.
-template <class S>
-TUTTI_INLINE void AmxEndLeaf(const AmxSums& sums, int64_t leaf) {
-  if (AmxStoresOut(sums) || (leaf % 2 == 0 && sums.leaves > 1)) return;
-  AmxAddLeaf<S>(sums, leaf);
 }
 
 // What a call's tiles have in common.

@@ -32,6 +32,8 @@ constexpr int64_t kFewRowsAhead[] = {kAheadPiece, kAheadOff, 512, 1024, 2048, 40
 constexpr int64_t kTilesAhead[] = {kAheadPiece, kAheadOff};
 constexpr int64_t kPiecePairsTried[] = {32, kPiecePairs, 128, 256};
 constexpr int64_t kRowBlocks[] = {48, 96, kRowBlock};
+constexpr int64_t kUsualStreams[] = {kStreams}, kUsualStreamsFew[] = {1};
+constexpr int64_t kUsualPieces[] = {kPiecePairs}, kUsualBlock[] = {kRowBlock};
 static_assert(kStreamsMax * kTileRows <= kRowBlocks[0],
               "the sums of a turn fit where those of the least block do");
 
@@ -52,19 +54,29 @@ std::vector<Knob> MakeKnobs(const KernelTable& kernels, bool both_ways) {
         {"f32-7", "the same, 7 rows and more, and attention", kByF32, 0, 8 * kTileRows},
     };
   }
+  // Tiles read one group at a time, keep no sums in memory, and make their own blocks of rows.
+  const bool tiles = kernels.tile_burst != nullptr;
+  const auto tried = [tiles](std::span<const int64_t> values, std::span<const int64_t> usual) {
+    return tiles ? usual : values;
+  };
+  const int64_t streams_few = kernels.streams_few_rows ? 1 : kStreams;
   const std::initializer_list<Knob> others = {
-      {"streams-1", "groups of weights read at once, 1 row", kStreamsTried, kStreams, 1},
-      {"ahead-1", "bytes of weights fetched ahead, 1 row", kOneRowAhead, kStreamAheadBytes, 1},
+      {"streams-1", "groups of weights read at once, 1 row", tried(kStreamsTried, kUsualStreams),
+       kStreams, 1},
+      {"ahead-1", "bytes of weights fetched ahead, 1 row", kOneRowAhead,
+       tiles ? kTileAheadBytes : kStreamAheadBytes, 1},
       {"ahead-2", "the same, 2 to 6 rows; -1: the next piece", few, kAheadPiece, 4},
       {"ahead-7", "whether the next piece is fetched (-1), 7 to 12 rows", kTilesAhead, kAheadPiece,
        8},
       {"ahead-13", "the same, 13 rows and more", kTilesAhead, kAheadPiece, 16},
       {"pieces-7", "pairs of k in a piece of weights that stays in a cache, 7 to 48 rows",
-       kPiecePairsTried, kPiecePairs, 16},
-      {"pieces-49", "the same, 49 rows and more", kPiecePairsTried, kPiecePairs, kRowBlock},
-      {"block", "rows that share a pass over the weights", kRowBlocks, kRowBlock, kRowBlock},
-      {"streams-2", "as streams-1, 2 to 6 rows; AVX2: 4", kStreamsTried,
-       kernels.streams_few_rows ? 1 : kStreams, 4},
+       tried(kPiecePairsTried, kUsualPieces), kPiecePairs, 16},
+      {"pieces-49", "the same, 49 rows and more", tried(kPiecePairsTried, kUsualPieces),
+       kPiecePairs, kRowBlock},
+      {"block", "rows that share a pass over the weights", tried(kRowBlocks, kUsualBlock),
+       kRowBlock, kRowBlock},
+      {"streams-2", "as streams-1, 2 to 6 rows; AVX2: 4", tried(kStreamsTried, kUsualStreamsFew),
+       streams_few, 4},
   };
   knobs.insert(knobs.end(), others.begin(), others.end());
   return knobs;

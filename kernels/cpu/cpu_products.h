@@ -1,4 +1,5 @@
-// Products of the cpu backend: rows are packed, and multiplied with a weight, over a pool of threads.
+// Products of the cpu backend: rows are packed, and multiplied with a weight, over a pool of
+// threads.
 //
 // Thread: the backend's.
 #pragma once

@@ -65,10 +65,9 @@ struct KernelTable {
   // Lays one row out for matmul, of bf16 that is not multiplied by_f32: `values` [in] instead of
   // job.in. Null where rows are laid out by whole tiles alone.
   void (*pack_row)(const MatMulJob& job, int64_t row, const float* values);
-  // Groups [begin, end) of the weight, all rows. `scratch` holds
-  // MatMulScratchFloats(pairs, leaves, tuning.row_block) floats. Here and below *slices, which is the
-  // calling thread's, counts what is done (slice_count.h): a block of rows of a group, or an item's
-  // rows against a tile of slots.
+  // Groups [begin, end) of the weight, all rows. `scratch` holds MatMulScratchFloats(pairs, leaves,
+  // tuning.row_block) floats. Here and below *slices, which is the calling thread's, counts what is
+  // done (slice_count.h): a block of rows of a group, or an item's rows against a tile of slots.
   void (*matmul)(const MatMulJob& job, int64_t group_begin, int64_t group_end, float* scratch,
                  uint64_t* slices);
   // `scratch` holds AttentionScratchFloats(head_dim) floats.
