@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What bench/beside_llama reads of both programs' outputs, and what it makes of it. Outputs recorded by hand."""
+"""What bench/beside reads of both programs' outputs, and what it makes of it. Outputs recorded by hand."""
 import contextlib
 import http.server
 import io
@@ -13,7 +13,7 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "beside_llama.d"))
+sys.path.insert(0, os.path.join(HERE, "beside.d"))
 import load  # noqa: E402
 import programs  # noqa: E402
 import readings  # noqa: E402
@@ -184,8 +184,8 @@ class Program(unittest.TestCase):
         self.gguf = self.write("m.gguf", "")
         for name, output in (("tutti", ""), ("tutti-bench", LOCAL), ("kernels_bench", PROBE), ("llama-bench", BENCH)):
             self.program(name, output)
-        loader = SourceFileLoader("beside_llama", os.path.join(HERE, "beside_llama"))
-        spec = spec_from_loader("beside_llama", loader)
+        loader = SourceFileLoader("beside", os.path.join(HERE, "beside"))
+        spec = spec_from_loader("beside", loader)
         self.command = module_from_spec(spec)
         loader.exec_module(self.command)
 
