@@ -1,7 +1,8 @@
-"""The programs that are measured: how they are started, and ended."""
+"""How programs are started, asked, and ended."""
 import contextlib
-import json
 import os
+import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -10,10 +11,10 @@ import time
 import urllib.error
 import urllib.request
 
-import readings
-
 COMMAND_PATIENCE_S = 900  # one measurement; the longest took 90 s on two cores
-START_PATIENCE_S = 300    # until a server answers
+START_PATIENCE_S = 900    # until a server or a peer answers: one that compiles at start took 125 s on two cores
+HOLD_PATIENCE_S = 1800    # until a shared machine is quiet
+END_PATIENCE_S = 30
 TAIL = 600                # characters of a log that an error quotes
 
 
@@ -49,6 +50,99 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def signal_group(process, number):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def end_group(process, tell=True):
+    """Of a program that leads its group, stopped ones too."""
+    if tell:
+        signal_group(process, signal.SIGTERM)
+        signal_group(process, signal.SIGCONT)
+    try:
+        process.wait(END_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        signal_group(process, signal.SIGKILL)
+        process.wait()
+
+
+class Conversation:
+    """A program that is told lines and answers with lines. Its whole group ends with it."""
+
+    def __init__(self, command, environment=None):
+        self.command, self.read = command, b""
+        self.log = tempfile.TemporaryFile()
+        try:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
+                                            env=environment, bufsize=0, start_new_session=True)
+        except OSError as error:
+            self.log.close()
+            raise ProgramError(f"cannot start {command[0]}: {error}") from None
+
+    def tell(self, line):
+        try:
+            # A pipe takes less than a long line at once.
+            rest = memoryview(line.encode() + b"\n")
+            while rest:
+                rest = rest[self.process.stdin.write(rest):]
+        except OSError:
+            raise self._ended() from None
+
+    def answer(self, patience_s):
+        deadline = time.monotonic() + patience_s
+        while b"\n" not in self.read:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                # What it still says would answer the next line.
+                signal_group(self.process, signal.SIGKILL)
+                raise ProgramError(f"no answer within {patience_s} s: {' '.join(self.command)}")
+            piece = self.process.stdout.read(1 << 16)
+            if not piece:
+                raise self._ended()
+            self.read += piece
+        line, self.read = self.read.split(b"\n", 1)
+        return line.decode("utf-8", "replace")
+
+    def _ended(self):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(END_PATIENCE_S)
+        self.log.seek(0)
+        said = self.log.read().decode("utf-8", "replace")[-TAIL:].strip()
+        return ProgramError(f"{' '.join(self.command)} ended with {self.process.poll()}: {said}")
+
+    def signal(self, number):
+        signal_group(self.process, number)
+
+    def end(self, tell=True):
+        """Once. tell: False lets the program end by itself, once its stdin is closed."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        end_group(self.process, tell)
+        self.process.stdout.close()
+        self.log.close()
+
+
+@contextlib.contextmanager
+def held(command):
+    """While the command keeps other work off the machine: it prints back the line it is told once it does, as cat would,
+    and ends with its stdin. "": there is none. Gives its process."""
+    if not command:
+        yield None
+        return
+    hold, holds = Conversation(shlex.split(command)), False
+    try:
+        hold.tell("quiet")
+        hold.answer(HOLD_PATIENCE_S)
+        holds = True
+        yield hold.process
+        if hold.process.poll() is not None:
+            raise ProgramError(f"the hold ended before the measurement did: {command}")
+    finally:
+        # One that still waits for its turn does not see its stdin.
+        hold.end(tell=not holds)
+
+
 @contextlib.contextmanager
 def running(command, answers):
     """The program, from when `answers()` is true until it is told to end. Its whole group ends with it."""
@@ -64,13 +158,7 @@ def running(command, answers):
                 time.sleep(0.1)
             yield process
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            end_group(process)
 
 
 def answers_http(address, path):
@@ -89,85 +177,3 @@ def answers_tcp(port):
             peer.settimeout(1)
             return peer.connect_ex(("127.0.0.1", port)) == 0
     return ask
-
-
-class Tutti:
-    name = "tutti"
-    extra_fields = {}
-
-    def __init__(self, folder, model, threads):
-        self.folder, self.model, self.threads = folder, model, threads
-        for program in ("tutti", "tutti-bench", "kernels_bench"):
-            if find(folder, program) is None:
-                raise ProgramError(f"no {program} in {folder}: build it (tools/build release {program}) or name the "
-                                   f"folder with --tutti")
-        with open(os.path.join(model, "config.json"), encoding="utf-8") as file:
-            self.vocabulary = json.load(file)["vocab_size"]
-
-    def probe(self):
-        """Reads and register-only products of this machine, now."""
-        return readings.probe(output_of([find(self.folder, "kernels_bench"), "--threads", str(self.threads),
-                                         "--filter", "the probes alone"]))
-
-    def local(self, field, prompt, output, batch):
-        return readings.tutti_local(output_of(
-            [find(self.folder, "tutti-bench"), "local", "--model", self.model, "--device", "cpu", "--threads",
-             str(self.threads), "--prompt-tokens", str(prompt), "--output-tokens", str(output), "--batch", str(batch),
-             "--runs", "1", "--json"]), field)
-
-    @contextlib.contextmanager
-    def server(self, workers=1, threads=None, kv_tokens=8192):
-        address = f"127.0.0.1:{free_port()}"
-        command = [find(self.folder, "tutti"), "up", "--model", self.model, "--device", "cpu", "--workers", str(workers),
-                   "--threads-per-worker", str(threads or self.threads), "--kv-tokens", str(kv_tokens), "--listen",
-                   "127.0.0.1:0", "--http", address, "--drain-timeout", "0"]
-        with running(command, answers_http(address, "/ready")):
-            yield address
-
-
-class Llama:
-    name = "llama.cpp"
-    extra_fields = {"cache_prompt": False}
-
-    def __init__(self, folder, gguf, threads):
-        self.folder, self.gguf, self.threads = folder, gguf, threads
-        if not os.path.isfile(gguf):
-            raise ProgramError(f"no file {gguf}")
-
-    def program(self, *names):
-        path = find(self.folder, *names)
-        if path is None:
-            raise ProgramError(f"no {' or '.join(names)} in {self.folder}")
-        return path
-
-    def bench(self, prompt=0, generated=0, depth=0, threads=None, more=()):
-        sizes = {"prompt": prompt, "generated": generated, "depth": depth}
-        command = [self.program("llama-bench"), "-m", self.gguf, "-t", str(threads or self.threads), "-p", str(prompt),
-                   "-n", str(generated), "-r", "1", "-o", "json", *more]
-        return readings.llama_bench(output_of(command + (["-d", str(depth)] if depth else [])), **sizes)
-
-    def batched(self, sequences, prompt, generated, threads=None, more=()):
-        context = sequences * (prompt + generated) + 256
-        return readings.llama_batched(output_of(
-            [self.program("llama-batched-bench"), "-m", self.gguf, "-t", str(threads or self.threads), "-tb",
-             str(threads or self.threads), "-c", str(context), "-b", "2048", "-ub", "512", "-npp", str(prompt), "-ntg",
-             str(generated), "-npl", str(sequences), *more]), sequences)
-
-    @contextlib.contextmanager
-    def server(self, parallel, kv_tokens=8192):
-        port = free_port()
-        command = [self.program("llama-server"), "-m", self.gguf, "-t", str(self.threads), "-tb", str(self.threads), "-c",
-                   str(kv_tokens), "--parallel", str(parallel), "--host", "127.0.0.1", "--port", str(port)]
-        with running(command, answers_http(f"127.0.0.1:{port}", "/health")):
-            yield f"127.0.0.1:{port}"
-
-    @contextlib.contextmanager
-    def rpc_workers(self, count, threads):
-        """Their addresses, as llama-bench's --rpc takes them."""
-        program = self.program("rpc-server", "ggml-rpc-server")
-        with contextlib.ExitStack() as stack:
-            ports = [free_port() for _ in range(count)]
-            for port in ports:
-                stack.enter_context(running([program, "-H", "127.0.0.1", "-p", str(port), "-t", str(threads)],
-                                            answers_tcp(port)))
-            yield ",".join(f"127.0.0.1:{port}" for port in ports)
