@@ -1,30 +1,21 @@
 #!/usr/bin/env python3
-"""What bench/beside_llama reads of both programs' outputs, and what it makes of it. Outputs recorded by hand."""
-import contextlib
+"""What bench/beside reads of both programs' outputs, and what it makes of it. Outputs recorded by hand."""
 import http.server
-import io
 import json
 import os
-import sys
-import tempfile
 import threading
 import unittest
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "beside_llama.d"))
-import load  # noqa: E402
-import programs  # noqa: E402
-import readings  # noqa: E402
-import report  # noqa: E402
-import rows  # noqa: E402
+import beside_testing
+import llama
+import load
+import programs
+import readings
+import report
+import token_times
+import work
+from beside_testing import LOCAL, PROBE
 
-PROBE = """class cpu-bf16dot, 2 threads
-probe: read 33.4 GB/s, f32 94.9 GFLOP/s, bf16 dot 447.2 GFLOP/s
-"""
-LOCAL = json.dumps({"model": "m", "prefill_tokens_per_second": 301.5, "prefill_share": 0.71,
-                    "decode_tokens_per_second": 26.75, "decode_share": 0.93})
 BENCH = """warning: asserts enabled, performance may be affected
 [
   {
@@ -101,37 +92,46 @@ class Readings(unittest.TestCase):
 class Report(unittest.TestCase):
     def test_medians_and_ratios_within_rounds(self):
         figure = report.Figure("answer", "tokens/s", "more")
-        for ours, theirs in ((20, 10), (30, 20), (10, 20)):
-            figure.add(ours, theirs)
-        summary = figure.summary()
-        self.assertEqual((summary["tutti"], summary["llama.cpp"], summary["ratio"]), (20, 20, 1.5))
-        self.assertEqual((summary["ratio_least"], summary["ratio_most"]), (0.5, 2))
+        for number, (ours, theirs) in enumerate(((20, 10), (30, 20), (10, 20))):
+            figure.add("tutti", number, (ours, ours / 40))
+            figure.add("peer", number, theirs)
+        figure.add("late", 2, 5)
+        summary = figure.summary(["tutti"], ["peer", "late", "absent"])
+        self.assertEqual(summary["sides"], {"tutti": {"median": 20, "all": [20, 30, 10], "share": 0.5, "share_all": [0.5, 0.75, 0.25]},
+                                            "peer": {"median": 20, "all": [10, 20, 20]},
+                                            "late": {"median": 5, "all": [None, None, 5]}})
+        self.assertEqual(summary["ratios"], {"tutti / peer": {"median": 1.5, "least": 0.5, "most": 2, "rounds": 3},
+                                             "tutti / late": {"median": 2, "least": 2, "most": 2, "rounds": 1}})
         less = report.Figure("gap", "s", "less")
-        less.add(1.0, 7.0)
-        self.assertEqual(less.summary()["ratio"], 7)
+        less.add("tutti", 0, 1.0)
+        less.add("peer", 0, 7.0)
+        self.assertEqual(less.ratios("tutti", "peer")["median"], 7)
 
-    def test_the_table_names_what_was_skipped(self):
+    def test_the_tables_name_who_was_left_out(self):
         row = report.Row("decode-0", [report.Figure("answer", "tokens/s", "more")])
-        row.figures[0].add((26.0, 0.934), 13.0)
+        row.figures[0].add("tutti", 0, (26.0, 0.934))
+        row.figures[0].add("peer", 0, 13.0)
+        row.failed["other"] = "it ended\nat once"
         row.probes = [{"read": 30.0, "f32": 90.0, "bf16 dot": 440.0}, {"read": 40.0, "f32": 80.0, "bf16 dot": 420.0}]
-        other = report.Row("server", [report.Figure("gap", "s", "less")])
-        other.skipped = "no llama-server in /x"
-        table = report.markdown([row, other])
-        self.assertIn("| decode-0 | answer, tokens/s | 26 | 93 % | 13 | 2.00 (2.00 to 2.00) | 1 | 35.0 (30.0 to 40.0) | "
-                      "430.0 (420.0 to 440.0) |", table)
-        self.assertIn("| server | skipped: no llama-server in /x |", table)
+        skipped = report.Row("server", [report.Figure("gap", "s", "less")])
+        skipped.skipped["peer"] = "no llama-server in /x"
+        table = report.markdown([row, skipped], ["tutti"], ["peer", "other"])
+        self.assertIn("| decode-0 | answer, tokens/s | 26, 93 % | 13 | - | 35.0 (30.0 to 40.0) | bf16 dot 430 (420 to 440) |", table)
+        self.assertIn("| decode-0 | answer | 2.00 (2.00 to 2.00) | - |", table)
+        self.assertIn("- decode-0: other failed: it ended at once", table)
+        self.assertIn("- server: peer skipped: no llama-server in /x", table)
 
 
 class Load(unittest.TestCase):
     def test_figures_of_streams(self):
-        got = load.figures([[1.0, 1.1, 3.0], [2.0, 2.1, 2.2]], 4.0, 64)
+        got = token_times.figures([[1.0, 1.1, 3.0], [2.0, 2.1, 2.2]], 4.0, 64)
         self.assertEqual(got["ttft"], 1.5)
         self.assertAlmostEqual(got["gap"], 1.9)
         self.assertAlmostEqual(got["itl"], 0.1)
         self.assertEqual(got["tokens/s"], 32)
         # From 2.0 to 2.2 the second stream brings two of its three events, the first none.
         self.assertAlmostEqual(got["together"], 2 * 64 / 3 / 0.2)
-        self.assertEqual(load.figures([[1.0, 1.5], [2.0, 3.0]], 4.0, 64)["together"], 0)
+        self.assertEqual(token_times.figures([[1.0, 1.5], [2.0, 3.0]], 4.0, 64)["together"], 0)
 
     def serve(self, answer):
         asked = []
@@ -156,7 +156,7 @@ class Load(unittest.TestCase):
     def test_asks_all_at_once_and_waits_for_the_end(self):
         events = b'data: {"choices":[{"text":"a"}]}\n\ndata: {"choices":[{"text":"b"}]}\n\ndata: [DONE]\n\n'
         address, asked = self.serve((200, events))
-        got = load.ask(address, [load.prompt_of(seed, 5, 2000) for seed in (1, 2)], 2, {"cache_prompt": False})
+        got = load.ask(address, work.ALL[9].prompts(0, 2000, count=2, prompt=5), 2, {"cache_prompt": False})
         self.assertEqual(len(asked), 2)
         self.assertNotEqual(asked[0]["prompt"], asked[1]["prompt"])
         self.assertTrue(asked[0]["stream"] and asked[0]["ignore_eos"] and asked[0]["cache_prompt"] is False)
@@ -170,73 +170,55 @@ class Load(unittest.TestCase):
                 load.ask(address, [[1], [2]], 2, {})
 
 
-class Program(unittest.TestCase):
+class Llama(unittest.TestCase):
     """The command as a whole, with programs that print what was recorded."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.model = os.path.join(self.folder, "model")
-        os.mkdir(self.model)
-        with open(os.path.join(self.model, "config.json"), "w", encoding="utf-8") as file:
-            json.dump({"vocab_size": 5000}, file)
-        self.gguf = self.write("m.gguf", "")
-        for name, output in (("tutti", ""), ("tutti-bench", LOCAL), ("kernels_bench", PROBE), ("llama-bench", BENCH)):
-            self.program(name, output)
-        loader = SourceFileLoader("beside_llama", os.path.join(HERE, "beside_llama"))
-        spec = spec_from_loader("beside_llama", loader)
-        self.command = module_from_spec(spec)
-        loader.exec_module(self.command)
-
-    def write(self, name, text):
-        path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        return path
-
-    def program(self, name, output, status=0):
-        self.write(name + ".txt", output)
-        path = self.write(name, f'#!/bin/sh\ncat "$0.txt"\necho cause >&2\nexit {status}\n')
-        os.chmod(path, 0o755)
+        self.fakes = beside_testing.Fakes(self)
+        self.fakes.program("llama-bench", BENCH)
+        self.gguf = self.fakes.write("m.gguf", "")
 
     def run_command(self, *flags):
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = self.command.main([self.folder, self.gguf, self.model, "--tutti", self.folder, *flags])
-        return status, out.getvalue(), err.getvalue()
+        return self.fakes.run("--llama", self.fakes.folder, self.gguf, *flags)
 
     def test_rounds_and_probes_are_kept(self):
-        path = os.path.join(self.folder, "figures.json")
-        status, out, _ = self.run_command("--only", "prefill-512", "--only", "streams-8", "--rounds", "3", "--json", path)
-        self.assertEqual(status, 0)
-        self.assertIn("| prefill-512 | prompt, tokens/s | 301.5 | 71 % | 243.8 | 1.24", out)
-        self.assertIn("| streams-8 | skipped: no llama-batched-bench in", out)
+        path = os.path.join(self.fakes.folder, "figures.json")
+        status, out, err = self.run_command("--only", "prefill-512", "--only", "streams-8", "--rounds", "3", "--json", path)
+        self.assertEqual(status, 0, err)
+        self.assertIn("| prefill-512 | prompt, tokens/s | 301.5, 71 % | 243.8 |", out)
+        self.assertIn("| prefill-512 | prompt | 1.24 (1.24 to 1.24) |", out)
+        self.assertNotIn("streams-8", out, "a row that no peer can do is not measured")
         with open(path, encoding="utf-8") as file:
             kept = json.load(file)
-        self.assertEqual(kept["rows"][0]["figures"][0]["tutti_all"], [301.5] * 3)
-        self.assertEqual(len(kept["rows"][0]["probes"]), 9, "before, between and after")
+        self.assertEqual(kept["rows"][0]["figures"][0]["sides"]["tutti"]["all"], [301.5] * 3)
+        self.assertEqual(len(kept["rows"][0]["probes"]), 12, "before and after each of two")
+        self.assertEqual(kept["about"]["sides"]["tutti"]["version"], "tutti 0.9")
 
     def test_a_program_that_fails_is_quoted_and_the_other_rows_go_on(self):
-        self.program("llama-bench", BENCH, status=3)
-        self.program("llama-batched-bench", BATCHED)
-        status, out, err = self.run_command("--only", "decode-0", "--only", "streams-8", "--rounds", "1")
+        self.fakes.program("llama-bench", BENCH, status=3)
+        self.fakes.program("llama-batched-bench", BATCHED)
+        status, out, err = self.run_command("--only", "decode-0", "--only", "streams-8", "--rounds", "2")
         self.assertEqual(status, 1)
-        self.assertRegex(err, "decode-0: .*llama-bench.* ended with 3: cause")
-        self.assertIn("| streams-8 | answers together, tokens/s | 26.75 | 93 % | 82.9 |", out)
+        self.assertRegex(err, "decode-0, round 1 of 2: llama.cpp failed: .*llama-bench.* ended with 3: cause")
+        self.assertIn("- decode-0: llama.cpp failed:", out)
+        self.assertIn("| decode-0 | answer, tokens/s | 26.75, 93 % | - |", out)
+        self.assertIn("| streams-8 | answers together, tokens/s | 26.75, 93 % | 82.9 |", out)
 
     def test_what_is_missing_is_named(self):
-        os.unlink(os.path.join(self.folder, "kernels_bench"))
-        status, _, err = self.run_command()
-        self.assertEqual(status, 2)
-        self.assertIn("no kernels_bench in", err)
-        with self.assertRaisesRegex(programs.ProgramError, "no file"):
-            programs.Llama(self.folder, "/nowhere.gguf", 1)
+        for program in ("kernels_bench", "tutti-bench", "tutti-coordinator"):
+            os.rename(os.path.join(self.fakes.folder, program), os.path.join(self.fakes.folder, "away"))
+            status, _, err = self.run_command()
+            os.rename(os.path.join(self.fakes.folder, "away"), os.path.join(self.fakes.folder, program))
+            self.assertEqual(status, 2)
+            self.assertIn(f"no {program} in", err)
+        with self.assertRaisesRegex(programs.ProgramError, "no file /nowhere.gguf"):
+            llama.Llama(self.fakes.folder, "/nowhere.gguf", 1, 5000)
 
     def test_every_row_says_what_it_needs(self):
-        for row in rows.all_rows():
-            self.assertTrue(rows.needs(row))
-            self.assertTrue(row.figures())
+        side = llama.Llama(self.fakes.folder, self.gguf, 1, 5000)
+        for row in work.ALL:
+            self.assertEqual(side.lacks(row) == "", row.kind in ("prompt", "answer"), row.name)
+            self.assertTrue(hasattr(side, row.kind) and row.figures)
 
 
 if __name__ == "__main__":

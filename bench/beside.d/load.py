@@ -1,20 +1,14 @@
-"""The client of both servers: prompts of token ids over HTTP, all at once, and when their tokens come."""
+"""The client of all servers: prompts of token ids over HTTP, all at once, and when their tokens come."""
 import http.client
 import json
-import random
-import statistics
 import threading
 import time
 
 import readings
+import token_times as timed
+import work as works
 
 PATIENCE_S = 600  # for one answer: the slowest row took 60 s on two cores
-
-
-def prompt_of(seed, tokens, vocabulary):
-    """Distinct prompts for distinct seeds; ids that no tokenizer uses for control are at the low end of ours."""
-    draw = random.Random(seed)
-    return [draw.randrange(1000, vocabulary) for _ in range(tokens)]
 
 
 class Stream(threading.Thread):
@@ -53,8 +47,7 @@ class Stream(threading.Thread):
 
 
 def ask(address, prompts, max_tokens, extra):
-    """All prompts at once: {"ttft": median s, "gap": longest s, "itl": median s, "tokens/s": of all together, and
-    "together": while all generate; 0 where some end before others begin}."""
+    """All prompts at once: the figures of `token_times.figures`."""
     start = threading.Barrier(len(prompts))
     streams = [Stream(address, {"model": "", "prompt": ids, "max_tokens": max_tokens, "temperature": 0, "stream": True,
                                 "ignore_eos": True, **extra}, start) for ids in prompts]
@@ -67,25 +60,11 @@ def ask(address, prompts, max_tokens, extra):
         # A broken barrier is what the others see of the first error.
         real = [error for error in errors if not isinstance(error, threading.BrokenBarrierError)]
         raise readings.ReadingError(f"the server at {address} failed: {(real or errors)[0]}")
-    return figures([stream.times for stream in streams], max(stream.seconds for stream in streams), max_tokens)
+    return timed.figures([stream.times for stream in streams], max(stream.seconds for stream in streams), max_tokens)
 
 
-def together(times, max_tokens):
-    """Tokens/s from the last stream's first event to the first stream's last; 0 where there is no such time."""
-    begin, end = max(one[0] for one in times), min(one[-1] for one in times)
-    if end <= begin:
-        return 0.0
-    # An event may bring several tokens, or none where a letter is not whole yet.
-    tokens = sum(sum(begin < time <= end for time in one) * max_tokens / len(one) for one in times)
-    return tokens / (end - begin)
-
-
-def figures(times, seconds, max_tokens):
-    """Of the times at which each stream's events came."""
-    gaps = [later - earlier for one in times for earlier, later in zip(one, one[1:])]
-    return {"ttft": statistics.median(one[0] for one in times),
-            "gap": max(gaps, default=0.0),
-            "itl": statistics.median(gaps) if gaps else 0.0,
-            "tokens/s": len(times) * max_tokens / seconds,
-            "together": together(times, max_tokens),
-            "events": statistics.median(len(one) for one in times)}
+def ask_server(address, work, number, vocabulary, extra):
+    """One request to warm up, then all prompts of the work at once: the values of its figures."""
+    ask(address, works.warm_up_prompts(vocabulary), works.WARM_UP_ANSWER, extra)
+    got = ask(address, work.prompts(number, vocabulary), work.answer, extra)
+    return [got["ttft"], got["gap"], got["tokens/s"]]

@@ -98,3 +98,27 @@ def event(line):
         raise ReadingError(f"the stream ends with an error: {_quoted(json.dumps(message['error']))}")
     # The last event of llama-server has no text, the usage and timings only.
     return any(choice.get("text") for choice in message.get("choices", []))
+
+
+def driver(line, name, kind):
+    """The member of this name and type in a driver's line; its "error" is a ReadingError."""
+    try:
+        message = json.loads(line)
+    except ValueError as error:
+        raise ReadingError(f"the driver said no JSON ({error}): {_quoted(line)}") from None
+    if isinstance(message, dict) and "error" in message:
+        raise ReadingError(str(message["error"]))
+    if not isinstance(message, dict) or not isinstance(message.get(name), kind):
+        raise ReadingError(f"no {name} in what the driver said: {_quoted(line)}")
+    return message[name]
+
+
+def token_times(times, answers, tokens):
+    """One list of so many ascending times for each answer."""
+    counts = [len(one) if isinstance(one, list) else None for one in times]
+    if counts != [tokens] * answers:
+        raise ReadingError(f"answers of {counts} tokens instead of {answers} of {tokens}")
+    for one in times:
+        if not all(isinstance(time, (int, float)) for time in one) or one[0] <= 0 or one != sorted(one):
+            raise ReadingError(f"times that do not ascend from 0: {_quoted(json.dumps(one))}")
+    return times
