@@ -39,8 +39,11 @@ inline constexpr int64_t kPiecePairs = 64;
 // to 35 %.
 inline constexpr int64_t kStreamAheadBytes = 256;
 
-// The same of products in AMX's tiles: two blocks of a group, of which one is multiplied at once.
-inline constexpr int64_t kTileAheadBytes = 8192;
+// The same of products in AMX's tiles, whose loads the hardware fetches less for: a block of a group
+// into the first cache, and what lies so much behind it into the second. Measured on a Xeon: 22 GB/s
+// without, 33 with the first, 36 with both, beside plain reads of 39.
+inline constexpr int64_t kTileAheadBytes = 4096;
+inline constexpr int64_t kTileFarBytes = 12288;
 
 // Groups of weights that a single pass reads at once, unless a knob says otherwise, and how much of
 // each in turn. The hardware fetches ahead within a page of 4 KiB, for several pages at a time: one

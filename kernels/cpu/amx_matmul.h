@@ -20,16 +20,35 @@ namespace {
 inline constexpr int64_t kAmxHalfColumns = 32;  // of a pair of tiles
 inline constexpr int64_t kMatMulLineFloats = 16;
 
-// One tile of `rows` rows by the four units of a group. `weights` may be a filled-up block, whose
-// units are `unit_step` bytes apart and whose pairs `pair_step`.
+// Fetches the lines of unit `unit` of a block.
+TUTTI_INLINE void AmxFetchUnit(const uint8_t* block, int64_t unit) {
+#pragma GCC unroll 16
+  for (int64_t pair = 0; pair < kAmxBlockPairs; ++pair) {
+    __builtin_prefetch(block + pair * kAmxGroupBytes + unit * kAmxRowBytes, 0, 3);
+  }
+}
+
+// One tile of rows by the four units of a group. `weights` may be a filled-up block, whose units are
+// `unit_step` bytes apart and whose pairs `pair_step`. The block at `ahead` is fetched meanwhile;
+// none where it is null.
 TUTTI_INLINE void AmxSingleBlock(const uint8_t* in, const uint8_t* weights, int64_t unit_step,
-                                 int64_t pair_step) {
+                                 int64_t pair_step, const uint8_t* ahead) {
+  if (ahead != nullptr) {
+    // Into the second cache, farther ahead: every other line, as lines come in pairs.
+    for (int64_t at = 0; at < kAmxBlockBytes; at += 128) {
+      __builtin_prefetch(ahead + kTileFarBytes + at, 0, 2);
+    }
+    AmxFetchUnit(ahead, 0);
+  }
   AmxLoad<4>(in, kAmxRowBytes);
   AmxLoad<5>(weights, pair_step);
+  if (ahead != nullptr) AmxFetchUnit(ahead, 1);
   AmxMultiply<0, 4, 5>();
   AmxLoad<6>(weights + unit_step, pair_step);
+  if (ahead != nullptr) AmxFetchUnit(ahead, 2);
   AmxMultiply<1, 4, 6>();
   AmxLoad<7>(weights + 2 * unit_step, pair_step);
+  if (ahead != nullptr) AmxFetchUnit(ahead, 3);
   AmxMultiply<2, 4, 7>();
   AmxLoad<5>(weights + 3 * unit_step, pair_step);
   AmxMultiply<3, 4, 5>();
@@ -79,19 +98,15 @@ static inline void AmxSingleLeaf(AmxLeaf leaf, int64_t ahead_bytes, float* to, i
   AmxZero<2>();
   AmxZero<3>();
   for (; leaf.pairs >= kAmxBlockPairs; leaf.pairs -= kAmxBlockPairs) {
-    if (ahead_bytes > 0) {
-      for (int64_t at = 0; at < kAmxBlockBytes; at += 64) {
-        __builtin_prefetch(leaf.weights + ahead_bytes + at, 0, 3);
-      }
-    }
-    AmxSingleBlock(leaf.first, leaf.weights, kAmxRowBytes, kAmxGroupBytes);
+    AmxSingleBlock(leaf.first, leaf.weights, kAmxRowBytes, kAmxGroupBytes,
+                   ahead_bytes > 0 ? leaf.weights + ahead_bytes : nullptr);
     leaf.first += leaf.first_step;
     leaf.weights += kAmxBlockBytes;
   }
   if (leaf.pairs > 0) {
     alignas(64) uint8_t tiles[4 * kAmxTileBytes];
     AmxFillUp(leaf.weights, leaf.pairs, 4, tiles);
-    AmxSingleBlock(leaf.first, tiles, kAmxTileBytes, kAmxRowBytes);
+    AmxSingleBlock(leaf.first, tiles, kAmxTileBytes, kAmxRowBytes, nullptr);
   }
   const int64_t step = stride * static_cast<int64_t>(sizeof(float));
   AmxStore<0>(to, step);
@@ -178,7 +193,7 @@ static void AmxSingle(const AmxProduct& product, int64_t group, int64_t row, int
       AmxSumsAt(product, row, rows, group * kMatMulGroupColumns, kMatMulGroupColumns);
   const bool out = AmxStoresOut(sums);
   const int64_t ahead =
-      job.tuning.ahead_bytes == kAheadPiece ? 2 * kAmxBlockBytes : job.tuning.ahead_bytes;
+      job.tuning.ahead_bytes == kAheadPiece ? kTileAheadBytes : job.tuning.ahead_bytes;
   const uint8_t* in = AmxRowsAt(product, row);
   for (int64_t leaf = 0; leaf < job.leaves; ++leaf) {
     const AmxLeaf at = {.first = in,
