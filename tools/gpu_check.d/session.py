@@ -245,14 +245,14 @@ class Session:
             os.remove(answers)
         with open(questions, "w", encoding="utf-8") as file:
             json.dump(dict(prompts=prompts, tokens=tokens, concurrency=concurrency, out=answers), file)
-        memory = "256MiB" if self.rehearse else f"{60 // workers}GiB"
+        memory = "1GiB" if self.rehearse else f"{60 // workers}GiB"
         # Workers have a GPU each unless they are told to share one.
         shared = ["--share-devices", "--pipeline-parallel-size", str(workers)] if workers > 1 else []
         command = [self.program("tutti"), "up", "--listen", "127.0.0.1:0", "--http", "off", "--model", self.model("0.6b"),
                    "--device", self.place, "--workers", str(workers), "--memory-per-worker", memory, "--kv-tokens",
                    "8192" if self.rehearse else "65536", "--max-batch-tokens", str(batch_tokens), *shared, *flags,
                    "--exec", f"{sys.executable} {settings.SCRIPT} ask {questions}"]
-        self.run(command, 75 * self.patience, environment=environment)
+        self.run(command, 150 if self.rehearse else 75, environment=environment)
         with open(answers, encoding="utf-8") as file:
             said = json.load(file)
         self.status = said["status"]
