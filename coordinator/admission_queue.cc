@@ -14,10 +14,6 @@ std::pair<Instant, uint64_t> Place(const Sequence& sequence) {
   return {sequence.due, sequence.arrival};
 }
 
-absl::uint128 IdOf(const Request& request) {
-  return absl::MakeUint128(request.tenant.high, request.tenant.low);
-}
-
 // The tokens it is expected to take until it has ended.
 int64_t Expected(const Sequence& sequence) {
   return sequence.total() + std::min(sequence.request.max_tokens, kExpectedOutputTokens);
@@ -103,7 +99,7 @@ void AdmissionQueue::ChargeActual(Sequence* sequence) {
   charged_ += difference;
   const auto found = classes_.find(sequence->request.priority);
   if (found == classes_.end()) return;
-  const auto tenant = found->second.tenants.find(IdOf(sequence->request));
+  const auto tenant = found->second.tenants.find(sequence->request.tenant_id());
   if (tenant == found->second.tenants.end()) return;  // forgotten: others have caught up
   Charge(&found->second, tenant->second.get(), difference);
 }
@@ -115,7 +111,7 @@ size_t AdmissionQueue::tenants() const {
 }
 
 AdmissionQueue::Tenant* AdmissionQueue::TenantOf(Class* in, const Request& request) {
-  const TenantId id = IdOf(request);
+  const TenantId id = request.tenant_id();
   std::unique_ptr<Tenant>& tenant = in->tenants[id];
   if (tenant == nullptr) {
     tenant = std::make_unique<Tenant>();
@@ -128,7 +124,7 @@ AdmissionQueue::Tenant* AdmissionQueue::TenantOf(Class* in, const Request& reque
 }
 
 void AdmissionQueue::CountBound(const Request& request, int32_t change) {
-  const std::pair key(request.priority, IdOf(request));
+  const std::pair key(request.priority, request.tenant_id());
   const auto bound = bound_.try_emplace(key, 0).first;
   bound->second += change;
   CHECK(bound->second >= 0) << "request " << request.id;

@@ -16,20 +16,16 @@ bool WaitsWhole(const std::pair<const std::pair<int32_t, RequestId>, std::vector
 
 }  // namespace
 
-AdmissionShares::TenantId AdmissionShares::IdOf(const Request& request) {
-  return absl::MakeUint128(request.tenant.high, request.tenant.low);
-}
-
 void AdmissionShares::Add(Sequence* sequence) {
   const Request& request = sequence->request;
-  Tenant& tenant = tenants_[IdOf(request)];
+  Tenant& tenant = tenants_[request.tenant_id()];
   ++tenant.places;
   tenant.requests[{request.priority, request.of()}].push_back(sequence);
 }
 
 void AdmissionShares::Remove(Sequence* sequence) {
   const Request& request = sequence->request;
-  const auto tenant = tenants_.find(IdOf(request));
+  const auto tenant = tenants_.find(request.tenant_id());
   CHECK(tenant != tenants_.end()) << "request " << request.id;
   Requests& requests = tenant->second.requests;
   const auto found = requests.find({request.priority, request.of()});
@@ -44,7 +40,7 @@ std::vector<Sequence*> AdmissionShares::FindGivingWay(const Request& newcomer, i
   std::vector<Candidate> candidates;
   int64_t own = places;
   for (const auto& [id, tenant] : tenants_) {
-    if (id == IdOf(newcomer)) {
+    if (id == newcomer.tenant_id()) {
       own += tenant.places;
     } else {
       candidates.push_back({tenant.places, tenant.requests.rbegin(), tenant.requests.rend()});

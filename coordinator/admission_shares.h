@@ -51,8 +51,6 @@ class AdmissionShares {
     Requests::const_reverse_iterator end;
   };
 
-  static TenantId IdOf(const Request& request);
-
   std::map<TenantId, Tenant> tenants_;
 };
 

@@ -21,8 +21,8 @@ std::vector<placement::DeviceSpec> DevicesOf(const std::vector<Offer>& offers) {
   return devices;
 }
 
-absl::StatusOr<Formation> Place(const EngineOptions& options, const PipelineShape& shape,
-                                const std::vector<Offer>& offers) {
+absl::StatusOr<Formation> PlaceShape(const EngineOptions& options, const PipelineShape& shape,
+                                     const std::vector<Offer>& offers) {
   placement::PlacementOptions placement = PlacementOptionsOf(options);
   placement.num_stages = shape.num_stages;
   placement.num_ranks = shape.num_ranks;
@@ -56,7 +56,7 @@ absl::StatusOr<Formation> MappedFormation(const EngineOptions& options, const Pi
       chosen.push_back(*found);
     }
   }
-  if (missing.empty()) return Place(options, shape, chosen);
+  if (missing.empty()) return PlaceShape(options, shape, chosen);
   return absl::UnavailableError(
       absl::StrCat("waiting for workers of the device map: ", absl::StrJoin(missing, ", "),
                    options.max_memory.empty() ? "" : " (away, or left out by --max-memory)"));
@@ -205,11 +205,11 @@ absl::StatusOr<Formation> ChooseFormation(const EngineOptions& options, const Pi
   if (options.device_map.mode == placement::DeviceMapMode::kAuto) HoldersFirst(shape, &chosen);
   chosen.resize(wanted);
   if (options.device_map.mode != placement::DeviceMapMode::kAuto)
-    return Place(options, shape, chosen);
-  absl::StatusOr<Formation> formation = Place(options, shape, KeepStages(shape, chosen));
-  if (!formation.ok()) formation = Place(options, shape, chosen);
+    return PlaceShape(options, shape, chosen);
+  absl::StatusOr<Formation> formation = PlaceShape(options, shape, KeepStages(shape, chosen));
+  if (!formation.ok()) formation = PlaceShape(options, shape, chosen);
   if (!formation.ok() && offers.size() > wanted) {
-    formation = Place(options, shape, Largest(offers, wanted));
+    formation = PlaceShape(options, shape, Largest(offers, wanted));
   }
   return formation;
 }

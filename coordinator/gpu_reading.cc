@@ -11,7 +11,7 @@ namespace tutti::coordinator {
 namespace {
 
 // False for what is no number, too.
-bool Within(double value, double most) { return value >= 0 && value <= most; }
+bool FromZeroTo(double value, double most) { return value >= 0 && value <= most; }
 
 bool IsLine(const std::string& text) {
   return text.size() <= kGpuTextBytesMax && PrintableOf(text, text.size()) == text;
@@ -31,10 +31,11 @@ absl::Status CheckGpuReading(const v1::GpuReading& reading) {
     return absl::InvalidArgumentError(absl::StrCat("its beat says that ", bytes, " of the ", total,
                                                    " bytes of its GPU are held, which cannot be"));
   }
-  if (!Within(reading.busy_share(), 1) || !Within(reading.power_watts(), kGpuPowerWattsMax) ||
-      !Within(reading.power_limit_watts(), kGpuPowerWattsMax) ||
-      !Within(reading.temperature_celsius(), kGpuCelsiusMax) ||
-      !Within(reading.age_seconds(), kGpuAgeSecondsMax)) {
+  if (!FromZeroTo(reading.busy_share(), 1) ||
+      !FromZeroTo(reading.power_watts(), kGpuPowerWattsMax) ||
+      !FromZeroTo(reading.power_limit_watts(), kGpuPowerWattsMax) ||
+      !FromZeroTo(reading.temperature_celsius(), kGpuCelsiusMax) ||
+      !FromZeroTo(reading.age_seconds(), kGpuAgeSecondsMax)) {
     return absl::InvalidArgumentError(
         absl::StrCat("its beat says that its GPU is busy for ", reading.busy_share(),
                      " of the time, draws ", reading.power_watts(), " W of ",

@@ -8,10 +8,6 @@
 namespace tutti::coordinator {
 namespace {
 
-absl::uint128 IdOf(const Request& request) {
-  return absl::MakeUint128(request.tenant.high, request.tenant.low);
-}
-
 // The second half of a member's key, among those that wait and among those that run.
 uint64_t FirstPlace(const std::map<uint64_t, Sequence*>& waiting) { return waiting.begin()->first; }
 uint64_t LastArrival(const std::map<uint64_t, Sequence*>& runs) { return runs.rbegin()->first; }
@@ -26,7 +22,7 @@ uint64_t LastArrival(const std::map<std::pair<int32_t, uint64_t>, Member*>& runs
 
 // Takes a member out of the orders of what it belongs to while it changes, and puts it back.
 template <typename Member, typename Owner>
-void TakeOut(Member* member, Owner* owner) {
+void TakeOutOf(Member* member, Owner* owner) {
   if (!member->waiting.empty()) {
     owner->waiting.erase({member->running, FirstPlace(member->waiting)});
   }
@@ -65,10 +61,10 @@ void PlaceShares::Count(Move move, const Demand& demand, int32_t* running, Deman
 
 void PlaceShares::Change(Sequence* sequence, Move move) {
   const auto in = classes_.try_emplace(sequence->request.priority).first;
-  const auto tenant = in->second.tenants.try_emplace(IdOf(sequence->request)).first;
+  const auto tenant = in->second.tenants.try_emplace(sequence->request.tenant_id()).first;
   const auto outputs = tenant->second.requests.try_emplace(sequence->request.of()).first;
-  TakeOut(&tenant->second, &in->second);
-  TakeOut(&outputs->second, &tenant->second);
+  TakeOutOf(&tenant->second, &in->second);
+  TakeOutOf(&outputs->second, &tenant->second);
 
   Outputs& own = outputs->second;
   const bool waits = move == Move::kWait || move == Move::kUnwait;
@@ -97,7 +93,7 @@ PlaceShares::Demand PlaceShares::DemandBefore(const Request& request) const {
   auto in = classes_.begin();
   for (; in != classes_.end() && in->first < request.priority; ++in) sum += in->second.demand;
   if (in == classes_.end() || in->first > request.priority) return sum;
-  const auto found = in->second.tenants.find(IdOf(request));
+  const auto found = in->second.tenants.find(request.tenant_id());
   const Tenant* const own = found == in->second.tenants.end() ? nullptr : &found->second;
   const int32_t running = own == nullptr ? 0 : own->running;
   for (const auto& [key, tenant] : in->second.waiting) {
@@ -153,7 +149,7 @@ void PlaceShares::VisitGivingWay(const Request& newcomer,
   const Tenant* own = nullptr;
   const Outputs* own_outputs = nullptr;
   if (const auto in = classes_.find(newcomer.priority); in != classes_.end()) {
-    const auto tenant = in->second.tenants.find(IdOf(newcomer));
+    const auto tenant = in->second.tenants.find(newcomer.tenant_id());
     if (tenant != in->second.tenants.end()) {
       own = &tenant->second;
       const auto outputs = own->requests.find(newcomer.of());

@@ -13,13 +13,13 @@
 namespace tutti::coordinator {
 namespace {
 
-constexpr int32_t kSize = 16;
+constexpr int32_t kRebuiltBlock = 16;
 constexpr int32_t kBlocks = 32;
 const std::string kAllKept(4, '\xff');
 
 class SchedulerRebuildTest : public SchedulerTest {
  protected:
-  SchedulerRebuildTest() : directory_({.key = {1, 2}, .block_size = kSize}) {}
+  SchedulerRebuildTest() : directory_({.key = {1, 2}, .block_size = kRebuiltBlock}) {}
 
   void Start(SchedulerOptions options, int32_t stages = 3) {
     options.partial_recompute = true;

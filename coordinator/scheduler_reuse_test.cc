@@ -13,12 +13,12 @@
 namespace tutti::coordinator {
 namespace {
 
-constexpr int32_t kSize = 16;
+constexpr int32_t kReusedBlock = 16;
 constexpr PipelineId kPipeline(3);
 
 class SchedulerReuseTest : public SchedulerTest {
  protected:
-  SchedulerReuseTest() : directory_({.key = {1, 2}, .block_size = kSize}) {}
+  SchedulerReuseTest() : directory_({.key = {1, 2}, .block_size = kReusedBlock}) {}
 
   void Start(const SchedulerOptions& options, int32_t stages, int32_t blocks) {
     scheduler_ = std::make_unique<Scheduler>(options, &directory_, kPipeline);

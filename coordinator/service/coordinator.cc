@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/byte_size.h"
+#include "base/clock.h"
 #include "coordinator/service/limits.h"
 #include "coordinator/service/tenant.h"
 #include "nlohmann/json.hpp"

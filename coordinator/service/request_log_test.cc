@@ -32,7 +32,7 @@ class RequestLogTest : public ::testing::Test {
   RefusalLines refusals_;
 };
 
-v1::GenerateResponse Message(int tokens) {
+v1::GenerateResponse TokensMessage(int tokens) {
   v1::GenerateResponse message;
   for (int i = 0; i < tokens; ++i) message.add_tokens()->set_id(i);
   return message;
@@ -56,8 +56,8 @@ TEST(StreamTraceTest, ANameThatIsTooLongIsCutBehindALetter) {
 TEST_F(RequestLogTest, TellsWhatARequestWas) {
   RequestRecord record;
   record.Identify("mine", RequestId(17), {.low = 0xabc, .high = 1});
-  record.Count(Message(2));
-  v1::GenerateResponse last = Message(1);
+  record.Count(TokensMessage(2));
+  v1::GenerateResponse last = TokensMessage(1);
   last.mutable_finish()->mutable_usage()->set_prompt_tokens(12);
   last.mutable_finish()->mutable_usage()->set_cached_prompt_tokens(8);
   last.mutable_finish()->mutable_timing()->set_total_ms(40);

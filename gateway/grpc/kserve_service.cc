@@ -13,7 +13,7 @@ namespace tutti::gateway {
 namespace {
 
 // A gateway loads no models, and shares no memory with anybody.
-constexpr const char* kRefused[] = {
+constexpr const char* kRefusedMethods[] = {
     "RepositoryModelLoad",
     "RepositoryModelUnload",
     "SystemSharedMemoryStatus",
@@ -39,7 +39,7 @@ KserveService::KserveService(Upstream* upstream, Forwarder* forwarder, AdmittedC
   ServeFacts();
   Serve("ModelInfer", [this](auto* context) { return BeginInfer(context); });
   Serve("ModelStreamInfer", [this](auto* context) { return BeginStream(context); });
-  for (const char* method : kRefused) {
+  for (const char* method : kRefusedMethods) {
     Serve(method, [this, method](auto* context) {
       return calls_->RefuseCall(
           context, absl::UnimplementedError(absl::StrCat(method, " is not served here")));

@@ -20,7 +20,7 @@ struct Refused {
   const char* method;
   const char* why;
 };
-constexpr Refused kRefused[] = {
+constexpr Refused kRefusals[] = {
     {"Embed", "this service generates text"},
     {"GetLoads", "a gateway does not know the load of the service; see its metrics"},
     {"FlushCache", "the cache is the operator's"},
@@ -72,7 +72,7 @@ VllmService::VllmService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls
     return calls_->Reply<engine::GetServerInfoRequest, engine::GetServerInfoResponse>(
         context, [this](const auto&, const GrpcCaller&) { return DescribeServer(); });
   });
-  for (const Refused& refused : kRefused) {
+  for (const Refused& refused : kRefusals) {
     Serve(refused.method, [this, refused](auto* context) {
       return calls_->RefuseCall(
           context, absl::UnimplementedError(

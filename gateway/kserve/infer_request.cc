@@ -23,7 +23,7 @@ using inference::ModelInferRequest;
 
 constexpr int64_t kUint32Max = std::numeric_limits<uint32_t>::max();
 // vLLM's default, which clients of its backend count on.
-constexpr uint32_t kMaxTokensDefault = 16;
+constexpr uint32_t kInferTokensDefault = 16;
 
 // Tensors of the ensemble under the names of /v1/completions.
 constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
@@ -256,7 +256,7 @@ void ReadFields(FieldReader* fields, bool in_stream, int64_t vocabulary, InferRe
   GenerationRequest unused;
   ReadCommonFields(fields, &unused, &request->call);
   sampling->set_max_tokens(static_cast<uint32_t>(
-      fields->Integer("max_tokens", 0, kUint32Max).value_or(int64_t{kMaxTokensDefault})));
+      fields->Integer("max_tokens", 0, kUint32Max).value_or(int64_t{kInferTokensDefault})));
   ReadEndId(fields, sampling, vocabulary);
   ReadLogprobs(fields, request, sampling);
   request->stream = in_stream && unused.stream;

@@ -20,11 +20,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string DemoDir() {
-  const char* source = std::getenv("TUTTI_SOURCE_DIR");
-  return std::string(source != nullptr ? source : ".") + "/models/demo";
-}
-
 v1::GenerateRequest Ask() {
   v1::GenerateRequest request;
   request.set_text("What is 12 + 30?");

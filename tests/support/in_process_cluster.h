@@ -14,6 +14,9 @@
 
 namespace tutti::tests {
 
+// The demo model of the repository, from TUTTI_SOURCE_DIR.
+std::string DemoDir();
+
 struct InProcessClusterOptions {
   std::string model_dir;
   std::vector<int32_t> layers;  // per stage, one worker each; empty: one stage with all
