@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/sip_hash.h"
 #include "base/status.h"
 #include "coordinator/admission.h"
 #include "coordinator/engine_options.h"
@@ -32,7 +33,6 @@
 #include "coordinator/fleet.h"
 #include "coordinator/incarnation.h"
 #include "coordinator/kv/kv_directory.h"
-#include "coordinator/kv/prefix_hash.h"
 #include "coordinator/replica.h"
 #include "coordinator/shard_check.h"
 #include "coordinator/steps_due.h"

@@ -69,7 +69,7 @@ inline constexpr int64_t kResumeTokenLifeSeconds = 3600;
 // some 30 bytes for each of them: 256 workers.
 inline constexpr int64_t kNumericsClassBytesMax = 8 << 10;
 
-// ---- what the door holds (coordinator/service/door.h, docs/decisions/0034)
+// ---- what the door holds (door/door.h, docs/decisions/0034)
 
 // Bytes held for clients, in all: request messages received and not yet built, the token ids of
 // requests that have not ended (of each output), and output that waits to be read. 1,024 waiting
@@ -105,7 +105,7 @@ inline constexpr int64_t kRequestCostBytes = 4 << 10;
 // have had more than their share of late: some 200 bytes each.
 inline constexpr size_t kTurnsRemembered = 1024;
 
-// ---- the public port (coordinator/service/public_port.h)
+// ---- the public port (door/grpc/public_port.h)
 
 // A client that has vanished is noticed by a ping: sent after so long without any frame from it,
 // and answered within the time-out. 30 s together.

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "base/clock.h"
-#include "coordinator/kv/prefix_hash.h"
+#include "base/sip_hash.h"
 #include "coordinator/request.h"
 
 namespace tutti::coordinator {

@@ -9,7 +9,7 @@
 #include "absl/numeric/int128.h"
 #include "base/clock.h"
 #include "base/ids.h"
-#include "coordinator/kv/prefix_hash.h"
+#include "base/sip_hash.h"
 #include "proto/peer_messages.h"
 
 namespace tutti::coordinator {

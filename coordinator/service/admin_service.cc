@@ -5,11 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/plain_name.h"
-#include "coordinator/service/client_call.h"
-#include "coordinator/service/door.h"
-#include "coordinator/service/message_parser.h"
 #include "coordinator/service/prompt_requests.h"
-#include "coordinator/service/tenant.h"
+#include "door/door.h"
+#include "door/grpc/client_call.h"
+#include "door/grpc/message_parser.h"
+#include "door/tenant.h"
 
 namespace tutti::coordinator {
 namespace {

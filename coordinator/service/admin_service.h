@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "coordinator/kv/prefix_hash.h"
-#include "coordinator/service/door.h"
+#include "base/sip_hash.h"
 #include "coordinator/service/engine_loop.h"
 #include "coordinator/service/served_model.h"
-#include "coordinator/service/work_pool.h"
+#include "door/door.h"
+#include "door/work_pool.h"
 #include "tutti/v1/cluster.grpc.pb.h"
 
 namespace tutti::coordinator {

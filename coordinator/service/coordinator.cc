@@ -11,7 +11,7 @@
 #include "base/byte_size.h"
 #include "base/clock.h"
 #include "coordinator/service/limits.h"
-#include "coordinator/service/tenant.h"
+#include "door/tenant.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/spdlog.h"
 #include "transport/private_folder.h"

@@ -16,11 +16,11 @@
 #include "coordinator/limits.h"
 #include "coordinator/model_testing.h"
 #include "coordinator/service/detokenize.h"
-#include "coordinator/service/message_parser.h"
 #include "coordinator/service/prompt_requests.h"
 #include "coordinator/service/request_builder.h"
 #include "coordinator/service/request_limits.h"
-#include "coordinator/service/tenant.h"
+#include "door/grpc/message_parser.h"
+#include "door/tenant.h"
 #include "tutti/v1/cluster.pb.h"
 
 namespace tutti::coordinator {

@@ -4,8 +4,8 @@
 
 #include "coordinator/limits.h"
 #include "coordinator/service/generation_service.h"
-#include "coordinator/service/message_parser.h"
 #include "coordinator/service/resume_builder.h"
+#include "door/grpc/message_parser.h"
 
 namespace tutti::coordinator {
 namespace {

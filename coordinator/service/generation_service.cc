@@ -6,9 +6,9 @@
 #include "coordinator/limits.h"
 #include "coordinator/not_serving.h"
 #include "coordinator/service/detokenize.h"
-#include "coordinator/service/message_parser.h"
 #include "coordinator/service/prompt_requests.h"
 #include "coordinator/service/served_numerics.h"
+#include "door/grpc/message_parser.h"
 #include "transport/grpc/credentials.h"
 
 namespace tutti::coordinator {

@@ -9,8 +9,8 @@
 
 #include "coordinator/metrics/request_metrics.h"
 #include "coordinator/metrics/step_metrics.h"
-#include "coordinator/service/door.h"
 #include "coordinator/service/engine_loop.h"
+#include "door/door.h"
 #include "metrics/process_metrics.h"
 #include "metrics/span_writer.h"
 

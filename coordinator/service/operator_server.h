@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "coordinator/service/admin_service.h"
-#include "coordinator/service/port_rules.h"
+#include "door/grpc/port_rules.h"
 #include "transport/grpc/grpc_listener.h"
 
 namespace tutti::coordinator {

@@ -8,8 +8,8 @@
 #include "base/fail_point.h"
 #include "base/id_digest.h"
 #include "coordinator/limits.h"
-#include "coordinator/service/door.h"
 #include "coordinator/service/output_text.h"
+#include "door/door.h"
 #include "text/tokenizer.h"
 
 namespace tutti::coordinator {

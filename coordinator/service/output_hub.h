@@ -16,7 +16,7 @@
 #include "coordinator/events.h"
 #include "coordinator/metrics/request_metrics.h"
 #include "coordinator/service/output_options.h"
-#include "coordinator/service/output_stream.h"
+#include "door/output_stream.h"
 
 namespace tutti::text {
 class Tokenizer;

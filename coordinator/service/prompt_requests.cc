@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/service/request_builder.h"
-#include "coordinator/service/tenant.h"
+#include "door/tenant.h"
 
 namespace tutti::coordinator {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "coordinator/service/client_call.h"
-#include "coordinator/service/door.h"
-#include "coordinator/service/message_parser.h"
+#include "door/door.h"
+#include "door/grpc/client_call.h"
+#include "door/grpc/message_parser.h"
 #include "gateway/door_rules.h"
 #include "gateway/grpc/grpc_caller.h"
 #include "gateway/service/upstream.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/mutex.h"
-#include "coordinator/service/generate_stream.h"
+#include "door/grpc/generate_stream.h"
 #include "gateway/grpc/forwarder.h"
 #include "tutti/v1/generation.pb.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/mutex.h"
 #include "base/status.h"
-#include "coordinator/service/output_stream.h"
+#include "door/output_stream.h"
 #include "gateway/grpc/grpc_caller.h"
 #include "gateway/service/traffic.h"
 #include "gateway/service/upstream.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/service/message_parser.h"
+#include "door/grpc/message_parser.h"
 #include "gateway/grpc/grpc_port_testing.h"
 #include "gateway/kserve/infer_testing.h"
 #include "gateway/limits.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "coordinator/service/client_call.h"
+#include "door/grpc/client_call.h"
 #include "metrics/trace_context.h"
 
 namespace tutti::gateway {

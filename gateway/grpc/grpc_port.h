@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/status.h"
-#include "coordinator/service/door.h"
-#include "coordinator/service/public_server.h"
-#include "coordinator/service/reflection_service.h"
+#include "door/door.h"
+#include "door/grpc/public_server.h"
+#include "door/grpc/reflection_service.h"
 #include "gateway/door_rules.h"
 #include "gateway/grpc/admitted_calls.h"
 #include "gateway/grpc/forwarder.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/service/client_call.h"
+#include "door/grpc/client_call.h"
 
 namespace tutti::gateway {
 namespace {

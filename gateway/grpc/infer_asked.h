@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "coordinator/service/byte_budget.h"
-#include "coordinator/service/output_stream.h"
+#include "door/byte_budget.h"
+#include "door/output_stream.h"
 #include "gateway/grpc/forwarder.h"
 #include "gateway/grpc/infer_call.h"
 

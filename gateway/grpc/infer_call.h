@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "coordinator/service/client_call.h"
-#include "coordinator/service/door.h"
-#include "coordinator/service/output_stream.h"
-#include "coordinator/service/request_log.h"
+#include "door/door.h"
+#include "door/grpc/client_call.h"
+#include "door/output_stream.h"
+#include "door/request_log.h"
 #include "gateway/grpc/forwarder.h"
 #include "gateway/kserve/infer_answer.h"
 #include "gateway/kserve/infer_counts.h"

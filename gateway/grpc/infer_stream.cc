@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/service/error_details.h"
-#include "coordinator/service/message_parser.h"
-#include "coordinator/service/refusal_pause.h"
+#include "door/grpc/error_details.h"
+#include "door/grpc/message_parser.h"
+#include "door/refusal_pause.h"
 #include "gateway/json_text.h"
 #include "gateway/limits.h"
 

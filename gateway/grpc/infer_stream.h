@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "coordinator/service/client_call.h"
+#include "door/grpc/client_call.h"
 #include "gateway/grpc/admitted_calls.h"
 #include "gateway/grpc/forwarder.h"
 #include "gateway/grpc/infer_asked.h"

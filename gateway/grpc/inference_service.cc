@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/ids.h"
-#include "coordinator/service/message_parser.h"
+#include "door/grpc/message_parser.h"
 #include "gateway/api_error.h"
 #include "gateway/grpc/tenant_mark.h"
 #include "gateway/limits.h"

@@ -5,9 +5,9 @@
 
 #include <memory>
 
-#include "coordinator/service/client_call.h"
-#include "coordinator/service/generate_stream.h"
-#include "coordinator/service/raw_service.h"
+#include "door/grpc/client_call.h"
+#include "door/grpc/generate_stream.h"
+#include "door/grpc/raw_service.h"
 #include "gateway/grpc/admitted_calls.h"
 #include "gateway/grpc/forwarder.h"
 #include "gateway/grpc/grpc_caller.h"

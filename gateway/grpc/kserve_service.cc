@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/service/message_parser.h"
+#include "door/grpc/message_parser.h"
 #include "gateway/api_error.h"
 #include "gateway/kserve/model_facts.h"
 #include "gateway/limits.h"

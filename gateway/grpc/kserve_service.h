@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "coordinator/service/raw_service.h"
+#include "door/grpc/raw_service.h"
 #include "gateway/grpc/admitted_calls.h"
 #include "gateway/grpc/forwarder.h"
 #include "gateway/grpc/infer_stream.h"

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "coordinator/kv/prefix_hash.h"
+#include "base/sip_hash.h"
 
 namespace tutti::gateway {
 

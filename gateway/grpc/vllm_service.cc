@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/ids.h"
-#include "coordinator/service/message_parser.h"
+#include "door/grpc/message_parser.h"
 #include "gateway/api_error.h"
 #include "gateway/caller_rules.h"
 #include "gateway/grpc/tenant_mark.h"

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "coordinator/service/raw_service.h"
+#include "door/grpc/raw_service.h"
 #include "gateway/grpc/admitted_calls.h"
 #include "gateway/grpc/engine_call.h"
 #include "gateway/grpc/forwarder.h"

@@ -10,10 +10,10 @@
 #include "base/check.h"
 #include "coordinator/limits.h"
 #include "coordinator/model_testing.h"
-#include "coordinator/service/message_parser.h"
 #include "coordinator/service/request_builder.h"
 #include "coordinator/service/resume_builder.h"
-#include "coordinator/service/tenant.h"
+#include "door/grpc/message_parser.h"
+#include "door/tenant.h"
 #include "tutti/v1/cluster.pb.h"
 
 namespace {
