@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstddef>
 
-namespace tutti::coordinator {
+namespace tutti {
 namespace {
 
 class SipHash {
@@ -88,4 +88,4 @@ Hash128 HashBlock(const Hash128& key, const Hash128& parent, std::span<const Tok
   return hash.Finish(rest, sizeof(Hash128) + tokens.size() * sizeof(TokenId));
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti

@@ -13,7 +13,7 @@
 
 #include "base/ids.h"
 
-namespace tutti::coordinator {
+namespace tutti {
 
 struct Hash128 {
   uint64_t low = 0;
@@ -29,4 +29,4 @@ Hash128 HashBytes(const Hash128& key, std::string_view bytes);
 // the parent's 16 bytes and the tokens' 4 bytes each, least significant first.
 Hash128 HashBlock(const Hash128& key, const Hash128& parent, std::span<const TokenId> tokens);
 
-}  // namespace tutti::coordinator
+}  // namespace tutti

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace tutti::coordinator {
+namespace tutti {
 namespace {
 
 // The key of the paper's test vectors: bytes 0 to 15.
@@ -54,4 +54,4 @@ TEST(PrefixHashTest, EverythingCounts) {
 }
 
 }  // namespace
-}  // namespace tutti::coordinator
+}  // namespace tutti

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "coordinator/limits.h"
+#include "door/limits.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -28,10 +28,10 @@ absl::Status CheckSampled(const v1::SampledToken& sampled, const StepEntry& entr
     return absl::InvalidArgumentError("its log-probability is not a number");
   }
   if (sampled.top_ids_size() != sampled.top_logprobs_size() ||
-      sampled.top_ids_size() > kTopLogprobsMax) {
-    return absl::InvalidArgumentError(absl::StrCat(sampled.top_ids_size(), " top_ids and ",
-                                                   sampled.top_logprobs_size(),
-                                                   " top_logprobs, at most ", kTopLogprobsMax));
+      sampled.top_ids_size() > door::kTopLogprobsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(sampled.top_ids_size(), " top_ids and ", sampled.top_logprobs_size(),
+                     " top_logprobs, at most ", door::kTopLogprobsMax));
   }
   for (const int32_t id : sampled.top_ids()) TUTTI_RETURN_IF_ERROR(CheckTokenId(id, vocab_size));
   return absl::OkStatus();

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/limits.h"
+#include "door/limits.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 ByteBudget::Charge::Charge(Charge&& other) noexcept
     : budget_(std::exchange(other.budget_, nullptr)),
@@ -67,4 +67,4 @@ bool ByteBudget::ChangeLocked(const std::string& client, int64_t by) {
   return true;
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -16,7 +16,7 @@
 
 #include "base/mutex.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 class ByteBudget {
  public:
@@ -69,4 +69,4 @@ class ByteBudget {
   std::map<std::string, int64_t> held_by_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

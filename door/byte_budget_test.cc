@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "coordinator/limits.h"
+#include "door/limits.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 TEST(ByteBudgetTest, AClientAloneGetsHalf) {
@@ -78,4 +78,4 @@ TEST(ByteBudgetTest, SaysWhenMuchWasGivenBack) {
 }
 
 }  // namespace
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -6,7 +6,7 @@
 
 #include "base/retry_delay.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 // A door that is full empties within a step or two, or with the next prompt that is tokenized.
@@ -21,15 +21,11 @@ Door::Door(const DoorOptions& chosen, std::function<void()> trim)
   budget.OnDrained([this] { trimmer.Wake(); });
 }
 
-std::string ClientOf(const grpc::ServerContextBase& context) { return context.peer(); }
-
 absl::Status Overloaded(std::string_view what) {
   return WithRetryDelay(absl::ResourceExhaustedError(absl::string_view(what.data(), what.size())),
                         kComeBackAfter);
 }
 
-absl::Status OutOfMemory() {
-  return Overloaded("the service has no memory left for this request");
-}
+absl::Status OutOfMemory() { return Overloaded("the service has no memory left for this request"); }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -2,8 +2,6 @@
 // one budget that all calls draw on.
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -13,13 +11,13 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "coordinator/limits.h"
 #include "door/byte_budget.h"
 #include "door/heap_trimmer.h"
+#include "door/limits.h"
 #include "door/request_log.h"
 #include "transport/credit_book.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 // Options as in limits.h; tests choose others.
 struct DoorOptions {
@@ -47,10 +45,6 @@ struct Door {
   std::atomic<int64_t> calls{0};     // that have begun and of which gRPC has something left to do
 };
 
-// The name under which a call is counted, as far as is known before its message is read: the
-// client's connection by its address and port. Clients of one Unix socket are one.
-std::string ClientOf(const grpc::ServerContextBase& context);
-
 // RESOURCE_EXHAUSTED with a time to come back.
 absl::Status Overloaded(std::string_view what);
 // RESOURCE_EXHAUSTED for a request that ran out of memory.
@@ -70,4 +64,4 @@ absl::Status WithinMemory(Work work) {
   }
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

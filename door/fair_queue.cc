@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "coordinator/limits.h"
+#include "door/limits.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 void FairQueue::Push(absl::Span<const std::string_view> path, Work work) {
   ++size_;
@@ -78,4 +78,4 @@ FairQueue::Work FairQueue::Pop(bool small_only) {
   return work;
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

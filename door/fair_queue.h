@@ -21,7 +21,7 @@
 
 #include "absl/types/span.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 class FairQueue {
  public:
@@ -77,4 +77,4 @@ class FairQueue {
   int64_t turn_ = 0;
 };
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 HeapTrimmer::HeapTrimmer(std::function<void()> trim, Duration again_after)
     : trim_(std::move(trim)), again_after_(again_after), thread_([this] { Run(); }) {}
@@ -44,4 +44,4 @@ void HeapTrimmer::Run() {
   }
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -11,9 +11,9 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "coordinator/service/limits.h"
+#include "door/limits.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 class HeapTrimmer {
  public:
@@ -40,4 +40,4 @@ class HeapTrimmer {
   std::thread thread_;
 };
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

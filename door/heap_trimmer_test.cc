@@ -6,21 +6,23 @@
 #include <chrono>
 #include <future>
 
-#include "coordinator/limits.h"
 #include "door/door.h"
+#include "door/limits.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 TEST(HeapTrimmerTest, NobodyWaitsForIt) {
   std::promise<void> begun, may_end;
   std::atomic<int> runs{0};
   {
-    HeapTrimmer trimmer([&] {
-      if (++runs > 1) return;
-      begun.set_value();
-      may_end.get_future().wait();
-    }, std::chrono::hours(1));
+    HeapTrimmer trimmer(
+        [&] {
+          if (++runs > 1) return;
+          begun.set_value();
+          may_end.get_future().wait();
+        },
+        std::chrono::hours(1));
     trimmer.Wake();
     begun.get_future().wait();
     // It is at work; these return all the same, and are one more run together.
@@ -62,4 +64,4 @@ TEST(HeapTrimmerTest, ADoorTrimsElsewhere) {
 }
 
 }  // namespace
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

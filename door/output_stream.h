@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 // Thread: any. Neither call blocks.
 class OutputStream {
@@ -18,4 +18,4 @@ class OutputStream {
   virtual void Finish(absl::Status status) = 0;
 };
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
-#include "coordinator/limits.h"
-#include "coordinator/service/limits.h"
+#include "door/limits.h"
 #include "transport/limits.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 Duration PauseAfterRefusal(transport::ConnectionCredit* credit, int64_t bytes, Instant now) {
   if (bytes <= kSmallRequestBytes) return Duration::zero();
@@ -17,4 +16,4 @@ Duration PauseAfterRefusal(transport::ConnectionCredit* credit, int64_t bytes, I
   return bytes <= kOwnPauseBytesMax ? std::min(all, own) : all;
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

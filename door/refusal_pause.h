@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "transport/credit_book.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 // The pause after the refusal of a request of so many bytes. Zero for small ones
 // (kSmallRequestBytes), which are not counted. All others are counted for the connection's account:
@@ -17,4 +17,4 @@ namespace tutti::coordinator {
 // it ends with all pauses of the account.
 Duration PauseAfterRefusal(transport::ConnectionCredit* credit, int64_t bytes, Instant now);
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/limits.h"
-#include "coordinator/service/limits.h"
+#include "door/limits.h"
 #include "transport/limits.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 using std::chrono::seconds;
@@ -46,4 +45,4 @@ TEST_F(RefusalPauseTest, WhatSmallRequestsSendIsTheAccountsToo) {
 }
 
 }  // namespace
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_format.h"
 #include "base/logging.h"
-#include "coordinator/limits.h"
+#include "door/limits.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 void RequestRecord::Identify(const std::string& request_id, RequestId id, Hash128 tenant) {
   identified_ = true;
@@ -72,4 +72,4 @@ RefusalLines::Leave RefusalLines::Ask(Instant now) {
   return {.granted = true, .left_out = std::exchange(left_out_, 0)};
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 // Lines of refusals that may be written: whoever is refused must not fill the disk.
 // Thread: any.
@@ -56,4 +56,4 @@ class RequestRecord {
   std::string reason_;  // of the last output's end
 };
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -8,13 +8,13 @@
 #include <iterator>
 #include <sstream>
 
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "door/stream_trace.h"
 #include "metrics/span_writer.h"
 #include "spdlog/sinks/ostream_sink.h"
 #include "spdlog/spdlog.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 using ::testing::HasSubstr;
@@ -95,4 +95,4 @@ TEST(RefusalLines, AreBoundedAndCounted) {
 }
 
 }  // namespace
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

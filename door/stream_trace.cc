@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/limits.h"
+#include "door/limits.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 using metrics::Span;
@@ -92,4 +92,4 @@ void StreamTrace::End(const absl::Status& status) const {
   writer_->Add(std::move(spans));
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

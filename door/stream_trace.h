@@ -16,7 +16,7 @@
 #include "metrics/trace_context.h"
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 class StreamTrace {
  public:
@@ -48,4 +48,4 @@ class StreamTrace {
   std::optional<v1::Timing> timing_;  // of the first output that ended
 };
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

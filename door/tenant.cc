@@ -4,9 +4,9 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/limits.h"
+#include "door/limits.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 Hash128 RandomKey() {
   std::random_device random;
@@ -87,4 +87,4 @@ Hash128 TenantHasher::HashOwner(const Hash128& tenant, std::string_view client) 
   return tenant != Hash128{} ? tenant : HashBytes(key_of_hosts_, HostOf(client));
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "transport/roles.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 // Metadata of a call that names its tenant, as a gateway sets it.
 inline constexpr char kTenantMetadata[] = "x-tutti-tenant";
@@ -67,4 +67,4 @@ class TenantHasher {
   const Hash128 key_of_salts_;
 };
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "coordinator/limits.h"
+#include "door/limits.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 using ::testing::HasSubstr;
@@ -107,4 +107,4 @@ TEST(TenantHasher, NamesBelongToTheTenantOrElseToTheHost) {
 }
 
 }  // namespace
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

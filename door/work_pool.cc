@@ -5,7 +5,7 @@
 
 #include "door/tenant.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 WorkPool::WorkPool(int num_threads, size_t capacity) : capacity_(capacity) {
   for (int i = 0; i < num_threads; ++i) {
@@ -52,4 +52,4 @@ void WorkPool::Run(bool small_only) {
   }
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -15,7 +15,7 @@
 #include "base/mutex.h"
 #include "door/fair_queue.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 class WorkPool {
  public:
@@ -48,4 +48,4 @@ class WorkPool {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

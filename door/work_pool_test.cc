@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/limits.h"
+#include "door/limits.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 constexpr int64_t kLarge = kSmallRequestBytes + 1;
@@ -177,4 +177,4 @@ TEST(WorkPoolTest, ManyClientsComeAndGo) {
 }
 
 }  // namespace
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -26,7 +26,8 @@ class AdminService
   using DomainOf = std::function<Hash128(std::string_view tenant)>;
 
   // REQUIRES: `model`, `engine`, `door` and everything that `domain_of` uses outlive the service.
-  AdminService(const ServedModel* model, EngineLoop* engine, const Door* door, DomainOf domain_of);
+  AdminService(const ServedModel* model, EngineLoop* engine, const door::Door* door,
+               DomainOf domain_of);
 
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest* request,
@@ -41,9 +42,9 @@ class AdminService
  private:
   const ServedModel* const model_;
   EngineLoop* const engine_;
-  const Door* const door_;
+  const door::Door* const door_;
   const DomainOf domain_of_;
-  WorkPool pool_;
+  door::WorkPool pool_;
 };
 
 }  // namespace tutti::coordinator

@@ -20,7 +20,7 @@ struct MetricsPage {
   EngineLoop* engine;
   const RequestMetrics* requests;
   const StepMetrics* steps;
-  const Door* door;
+  const door::Door* door;
   const metrics::SpanWriter* spans;  // null: nothing is traced
   std::vector<metrics::CertificateFile> certificates;
   std::string model;        // its name

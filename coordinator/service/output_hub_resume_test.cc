@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class KeptMessages : public OutputStream {
+class KeptMessages : public door::OutputStream {
  public:
   void Write(v1::GenerateResponse response) override { messages.push_back(std::move(response)); }
   void Finish(absl::Status status) override { ended_.set_value(std::move(status)); }

@@ -4,13 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/limits.h"
-#include "coordinator/service/limits.h"
+#include "door/limits.h"
 #include "door/refusal_pause.h"
 #include "door/tenant.h"
 #include "transport/limits.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message) {
   grpc::Slice slice(message.ByteSizeLong());
@@ -45,6 +44,8 @@ double DrawShare() {
 }
 
 }  // namespace
+
+std::string ClientOf(const grpc::ServerContextBase& context) { return context.peer(); }
 
 class ClientCall::ReactorOfCall : public Reactor {
  public:
@@ -268,4 +269,4 @@ void UnaryCall::End(absl::Status status) {
 
 void UnaryCall::OnCancel() { End(absl::CancelledError("the client left")); }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -20,7 +20,11 @@
 #include "door/grpc/error_details.h"
 #include "transport/credit_book.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
+
+// The name under which a call is counted, as far as is known before its message is read: the
+// client's connection by its address and port. Clients of one Unix socket are one.
+std::string ClientOf(const grpc::ServerContextBase& context);
 
 // The tenants that a call's metadata names.
 std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context);
@@ -150,4 +154,4 @@ class UnaryCall : public ClientCall {
   grpc::ByteBuffer response_;                          // gRPC's while it is written
 };
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

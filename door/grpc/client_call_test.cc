@@ -6,7 +6,7 @@
 #include <chrono>
 #include <memory>
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 using std::chrono::microseconds;
@@ -70,4 +70,4 @@ TEST(SetAlarm, RunsNothingThatWasCancelled) {
 }
 
 }  // namespace
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

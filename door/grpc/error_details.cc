@@ -10,14 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/retry_delay.h"
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "text/unicode.h"
 #include "tutti/v1/cluster.pb.h"
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 namespace pb = google::protobuf;
@@ -170,4 +170,4 @@ std::optional<int64_t> PushbackMs(const absl::Status& status, std::optional<Dura
   return kNoRetry;
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

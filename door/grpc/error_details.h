@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 // The domain of our ErrorInfo.
 inline constexpr char kErrorDomain[] = "tutti";
@@ -41,4 +41,4 @@ std::optional<Duration> JitteredDelay(const absl::Status& status, double draw);
 // nothing where gRPC's own pause is as good as any.
 std::optional<int64_t> PushbackMs(const absl::Status& status, std::optional<Duration> delay);
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -6,11 +6,11 @@
 #include <string>
 
 #include "base/retry_delay.h"
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 using std::chrono::milliseconds;
@@ -134,4 +134,4 @@ TEST(ErrorDetails, WordsAreBoundedAndUtf8) {
 }
 
 }  // namespace
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 // Steps in which unread output is counted: a charge takes a lock that all streams share.
@@ -300,4 +300,4 @@ void GenerateStream::Do(const Next& next) {
   if (next.unwanted) next.unwanted();
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

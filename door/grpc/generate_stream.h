@@ -15,7 +15,7 @@
 #include "door/request_log.h"
 #include "door/stream_trace.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 // One write is outstanding at a time; responses that come meanwhile are merged into one per output,
 // as the bytes that the client will read.  Thread: any.
@@ -120,4 +120,4 @@ class GenerateStream : public ClientCall, public OutputStream {
   grpc::ByteBuffer current_;
 };
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

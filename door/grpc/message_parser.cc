@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "text/unicode.h"
 #include "transport/grpc/frame_scan.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 namespace pb = google::protobuf;
@@ -126,4 +126,4 @@ absl::Status ParseMessage(const grpc::ByteBuffer& bytes, pb::Message* message) {
   return absl::InvalidArgumentError(Explain(bytes, *message->GetDescriptor()));
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -11,10 +11,10 @@
 
 #include "base/status.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 // INVALID_ARGUMENT: "text: invalid UTF-8 at byte 12", or that the bytes are no such message, or
 // that it has more than kRequestFieldsMax fields, which is found before anything is built.
 absl::Status ParseMessage(const grpc::ByteBuffer& bytes, google::protobuf::Message* message);
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "tutti/v1/cluster.pb.h"
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 absl::Status Parse(const std::string& bytes) {
@@ -100,4 +100,4 @@ TEST(MessageParserTest, TheFullestHonestRequestIsTaken) {
 }
 
 }  // namespace
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

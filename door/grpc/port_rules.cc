@@ -5,7 +5,7 @@
 #include "transport/grpc/grpc_address.h"
 #include "transport/private_folder.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 using transport::Role;
@@ -86,4 +86,4 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> OperatorCredentials(
   return transport::MakeServerCredentials(address, port.tls, {});
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -10,7 +10,7 @@
 #include "transport/certificates.h"
 #include "transport/roles.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 struct PublicPort {
   std::string listen;
@@ -32,4 +32,4 @@ transport::RoleSet PublicRoles(const PublicPort& port);
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> OperatorCredentials(
     const std::string& address, const PublicPort& port);
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

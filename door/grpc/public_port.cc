@@ -2,10 +2,10 @@
 
 #include <grpcpp/resource_quota.h>
 
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "transport/limits.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 int Ms(Duration duration) {
@@ -36,4 +36,4 @@ void ConfigurePublicPort(grpc::ServerBuilder* builder) {
   builder->SetResourceQuota(quota);
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -4,9 +4,9 @@
 
 #include <grpcpp/grpcpp.h>
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 // Each bound with its derivation in limits.h.
 void ConfigurePublicPort(grpc::ServerBuilder* builder);
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

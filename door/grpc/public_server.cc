@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "door/grpc/public_port.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 absl::StatusOr<std::unique_ptr<PublicServer>> PublicServer::Start(
     const std::string& flag, const std::string& address,
     std::shared_ptr<grpc::ServerCredentials> credentials, bool is_secure,
@@ -45,4 +45,4 @@ void PublicServer::Shutdown() {
   server_->Shutdown(std::chrono::system_clock::now());
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

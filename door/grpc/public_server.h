@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "transport/grpc/grpc_listener.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 // Thread: the owner's, one call at a time.
 class PublicServer {
@@ -45,4 +45,4 @@ class PublicServer {
   std::unique_ptr<grpc::Server> server_;
 };
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -16,7 +16,7 @@
 
 #include "door/grpc/client_call.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 class RawService : public grpc::Service {
  protected:
@@ -46,4 +46,4 @@ class RawService : public grpc::Service {
   std::deque<std::string> paths_;
 };
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-namespace tutti::coordinator {
+namespace tutti::door {
 namespace {
 
 namespace pb = google::protobuf;
@@ -115,4 +115,4 @@ grpc::ServerBidiReactor<Question, Answer>* ReflectionService::ServerReflectionIn
   return new Call(&names_);
 }
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

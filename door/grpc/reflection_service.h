@@ -9,7 +9,7 @@
 
 #include "grpc/reflection/v1/reflection.grpc.pb.h"
 
-namespace tutti::coordinator {
+namespace tutti::door {
 
 // Answers from the messages that are compiled in; takes one question of a call at a time and holds
 // nothing between two.  Thread: gRPC's.
@@ -26,4 +26,4 @@ class ReflectionService : public grpc::reflection::v1::ServerReflection::Callbac
   std::vector<std::string> names_;
 };
 
-}  // namespace tutti::coordinator
+}  // namespace tutti::door

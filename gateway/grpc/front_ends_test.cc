@@ -67,7 +67,7 @@ class FrontEndsTest : public GrpcPortTest {
 TEST(KserveMessages, TheTextThatIsNotUtf8IsNamed) {
   inference::ModelInferRequest request = AskFor("ab\xff");
   const ::grpc::Slice slice(request.SerializeAsString());
-  EXPECT_EQ(coordinator::ParseMessage(::grpc::ByteBuffer(&slice, 1), &request).message(),
+  EXPECT_EQ(door::ParseMessage(::grpc::ByteBuffer(&slice, 1), &request).message(),
             "id: invalid UTF-8 at byte 2");
 }
 

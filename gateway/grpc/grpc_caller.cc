@@ -62,7 +62,7 @@ absl::StatusOr<GrpcCaller> AdmitCall(const DoorRules& rules,
   // "ipv4:10.0.0.7:4001"; those of a Unix socket are on one host.
   return GrpcCaller{.tenant = std::move(std::get<std::string>(admitted)),
                     .host = peer.substr(0, peer.rfind(':')),
-                    .tenants = coordinator::TenantsOf(context),
+                    .tenants = door::TenantsOf(context),
                     .traceparent = TraceparentOf(context),
                     .deadline = context.deadline()};
 }

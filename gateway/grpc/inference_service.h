@@ -16,15 +16,15 @@
 namespace tutti::gateway {
 
 // Thread: gRPC's.
-class InferenceService : public coordinator::RawService {
+class InferenceService : public door::RawService {
  public:
   // REQUIRES: everything outlives the service
   InferenceService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls* calls);
 
  private:
   Reactor* BeginGenerate(grpc::CallbackServerContext* context);
-  absl::Status Generate(coordinator::ReceivedRequest received, const GrpcCaller& caller,
-                        const std::shared_ptr<coordinator::GenerateStream>& stream);
+  absl::Status Generate(door::ReceivedRequest received, const GrpcCaller& caller,
+                        const std::shared_ptr<door::GenerateStream>& stream);
   Reactor* BeginGetModel(grpc::CallbackServerContext* context);
   // Parses a request, asks the service by `ask`, and answers.
   template <typename Request, typename Ask>

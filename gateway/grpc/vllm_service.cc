@@ -83,17 +83,16 @@ VllmService::VllmService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls
 
 VllmService::Reactor* VllmService::BeginGenerate(grpc::CallbackServerContext* context) {
   auto call = std::make_shared<EngineCall>();
-  return calls_->Start(
-      context, call, /*blocks=*/false,
-      [this, call](coordinator::ReceivedRequest received, const GrpcCaller& caller) {
-        return Generate(std::move(received), caller, call);
-      });
+  return calls_->Start(context, call, /*blocks=*/false,
+                       [this, call](door::ReceivedRequest received, const GrpcCaller& caller) {
+                         return Generate(std::move(received), caller, call);
+                       });
 }
 
-absl::Status VllmService::Generate(coordinator::ReceivedRequest received, const GrpcCaller& caller,
+absl::Status VllmService::Generate(door::ReceivedRequest received, const GrpcCaller& caller,
                                    const std::shared_ptr<EngineCall>& call) {
   engine::GenerateRequest message;
-  TUTTI_RETURN_IF_ERROR(coordinator::ParseMessage(received.bytes, &message));
+  TUTTI_RETURN_IF_ERROR(door::ParseMessage(received.bytes, &message));
   received.bytes.Clear();
   TUTTI_ASSIGN_OR_RETURN(v1::GenerateRequest request, ReadEngineRequest(message));
   call->Identify(request.request_id(), RequestId(), TenantMark(caller.tenant));

@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "gateway/field_reader.h"
 #include "gateway/generation_request.h"
 #include "gateway/kserve/model_facts.h"
@@ -272,8 +272,8 @@ absl::StatusOr<InferRequest> ReadInferRequest(const ModelInferRequest& asked, bo
   TUTTI_RETURN_IF_ERROR(RefuseUnknownFields(asked, "the request"));
   TUTTI_RETURN_IF_ERROR(CheckVersion(asked.model_version()));
   // It comes back with every response.
-  if (static_cast<int64_t>(asked.id().size()) > coordinator::kRequestIdBytesMax) {
-    return Bad("id", absl::StrCat("is longer than ", coordinator::kRequestIdBytesMax, " bytes"));
+  if (static_cast<int64_t>(asked.id().size()) > door::kRequestIdBytesMax) {
+    return Bad("id", absl::StrCat("is longer than ", door::kRequestIdBytesMax, " bytes"));
   }
   InferRequest request;
   request.model = asked.model_name();

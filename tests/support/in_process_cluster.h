@@ -24,7 +24,7 @@ struct InProcessClusterOptions {
   int threads = 1;              // of each worker
   std::string device = "cpu";
   int64_t worker_memory_bytes = int64_t{1} << 30;
-  coordinator::DoorOptions door;
+  door::DoorOptions door;
   coordinator::EngineOptions engine;  // block size, budget, chunk, limits
 };
 
