@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
-#include "coordinator/not_serving.h"
+#include "coordinator/requests/not_serving.h"
 #include "coordinator/service/detokenize.h"
 #include "coordinator/service/prompt_requests.h"
 #include "coordinator/service/served_numerics.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/plan_size.h"
 #include "coordinator/service/limits.h"
+#include "coordinator/steps/plan_size.h"
 
 namespace tutti::coordinator {
 namespace {
