@@ -26,7 +26,7 @@
 #include "coordinator/fleet/forming.h"
 #include "coordinator/fleet/layout_choice.h"
 #include "coordinator/fleet/membership.h"
-#include "coordinator/pipeline/pipeline_links.h"
+#include "coordinator/fleet/planned_links.h"
 #include "proto/peer_messages.h"
 #include "tutti/v1/cluster.pb.h"
 

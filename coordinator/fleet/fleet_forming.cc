@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/fleet/fleet.h"
+#include "coordinator/fleet/planned_links.h"
 #include "coordinator/limits.h"
 
 namespace tutti::coordinator {
