@@ -18,7 +18,7 @@ constexpr size_t kSocketPathBytesMax = 107;
 // An address that is quoted in an error is cut after so many bytes.
 constexpr size_t kQuotedBytesMax = 128;
 
-absl::Status Invalid(absl::string_view address, absl::string_view what) {
+absl::Status InvalidAddress(absl::string_view address, absl::string_view what) {
   const absl::string_view shown = address.substr(0, kQuotedBytesMax);
   return absl::InvalidArgumentError(absl::StrCat(
       "\"", absl::Utf8SafeCEscape(shown), shown.size() < address.size() ? "…" : "", "\" ", what));
@@ -41,16 +41,16 @@ absl::Status CheckScheme(absl::string_view address, size_t colon) {
   const std::string tls = scheme == "https" || scheme == "grpcs"
                               ? "; TLS is turned on by the options for certificates"
                               : "";
-  return Invalid(address,
-                 absl::StrCat("begins with a scheme, and an address has none; write ", meant, tls));
+  return InvalidAddress(
+      address, absl::StrCat("begins with a scheme, and an address has none; write ", meant, tls));
 }
 
 absl::Status CheckSocketPath(absl::string_view address) {
   absl::string_view path = address.substr(address.find(':') + 1);
   if (absl::StartsWith(path, "///")) path.remove_prefix(2);
-  if (path.empty()) return Invalid(address, "names no socket; write unix:/FOLDER/NAME");
+  if (path.empty()) return InvalidAddress(address, "names no socket; write unix:/FOLDER/NAME");
   if (path.size() > kSocketPathBytesMax) {
-    return Invalid(
+    return InvalidAddress(
         address, absl::StrCat("has a path of ", path.size(), " bytes, and a socket's has at most ",
                               kSocketPathBytesMax, "; choose a shorter one"));
   }
@@ -60,16 +60,17 @@ absl::Status CheckSocketPath(absl::string_view address) {
 absl::Status CheckPort(absl::string_view address, absl::string_view port, AddressUse use) {
   uint32_t number = 0;
   if (!IsNumber(port)) {
-    return Invalid(address, absl::StrCat("has the port \"", absl::Utf8SafeCEscape(port),
-                                         "\", which is no number; ports are 1 to ", kPortMax));
+    return InvalidAddress(address,
+                          absl::StrCat("has the port \"", absl::Utf8SafeCEscape(port),
+                                       "\", which is no number; ports are 1 to ", kPortMax));
   }
   if (port.size() > 9 || !absl::SimpleAtoi(port, &number) || number > kPortMax) {
-    return Invalid(address, absl::StrCat("has the port ", port.substr(0, kQuotedBytesMax),
-                                         ", and ports end at ", kPortMax));
+    return InvalidAddress(address, absl::StrCat("has the port ", port.substr(0, kQuotedBytesMax),
+                                                ", and ports end at ", kPortMax));
   }
   if (number == 0 && use == AddressUse::kDial) {
-    return Invalid(address,
-                   "has the port 0, at which nobody listens; write the port that the listener got");
+    return InvalidAddress(
+        address, "has the port 0, at which nobody listens; write the port that the listener got");
   }
   return absl::OkStatus();
 }
@@ -78,29 +79,31 @@ absl::Status CheckHost(absl::string_view address, absl::string_view host, absl::
                        AddressUse use) {
   if (host.empty()) {
     if (use == AddressUse::kListen) return absl::OkStatus();
-    return Invalid(address, absl::StrCat("names no host; write localhost", address));
+    return InvalidAddress(address, absl::StrCat("names no host; write localhost", address));
   }
   const bool in_brackets = absl::StartsWith(host, "[") && absl::EndsWith(host, "]");
   if (absl::StartsWith(host, "ipv4:") || absl::StartsWith(host, "dns:")) {
-    return Invalid(address, absl::StrCat("begins with a scheme, and an address has none; write ",
-                                         host.substr(host.find(':') + 1), ":", port));
+    return InvalidAddress(address,
+                          absl::StrCat("begins with a scheme, and an address has none; write ",
+                                       host.substr(host.find(':') + 1), ":", port));
   }
   if (absl::StartsWith(host, "[") != absl::EndsWith(host, "]")) {
-    return Invalid(address, "has one bracket; write [ADDRESS]:PORT");
+    return InvalidAddress(address, "has one bracket; write [ADDRESS]:PORT");
   }
   const bool is_v6 = std::all_of(host.begin(), host.end(), [](char c) {
     return absl::ascii_isxdigit(static_cast<unsigned char>(c)) || c == ':' || c == '.';
   });
   if (!in_brackets && !is_v6 && absl::StrContains(host, ":")) {
-    return Invalid(address, "has more than one colon; write HOST:PORT");
+    return InvalidAddress(address, "has more than one colon; write HOST:PORT");
   }
   if (!in_brackets && absl::StrContains(host, ":")) {
-    return Invalid(address, absl::StrCat("has more than one colon; an IPv6 address stands in "
-                                         "brackets: [",
-                                         host, "]:", port));
+    return InvalidAddress(address,
+                          absl::StrCat("has more than one colon; an IPv6 address stands in "
+                                       "brackets: [",
+                                       host, "]:", port));
   }
   if (host.find_first_of("/@") != absl::string_view::npos) {
-    return Invalid(address, "is neither HOST:PORT nor unix:/FOLDER/NAME");
+    return InvalidAddress(address, "is neither HOST:PORT nor unix:/FOLDER/NAME");
   }
   return absl::OkStatus();
 }
@@ -115,7 +118,7 @@ absl::Status CheckAddress(absl::string_view address, AddressUse use) {
     return absl::ascii_isgraph(static_cast<unsigned char>(c));
   });
   if (!printable) {
-    return Invalid(address, "has a space or a character in it that addresses do not have");
+    return InvalidAddress(address, "has a space or a character in it that addresses do not have");
   }
   if (const size_t colon = address.find("://");
       colon != absl::string_view::npos && !absl::StartsWith(address, "unix:")) {
@@ -123,17 +126,20 @@ absl::Status CheckAddress(absl::string_view address, AddressUse use) {
   }
   if (absl::StartsWith(address, "unix:")) return CheckSocketPath(address);
   if (absl::StartsWith(address, "/") || absl::StartsWith(address, "./")) {
-    return Invalid(address, absl::StrCat("is a path; of a socket write unix:", address));
+    return InvalidAddress(address, absl::StrCat("is a path; of a socket write unix:", address));
   }
   const size_t colon = address.rfind(':');
   if (colon == absl::string_view::npos || address.back() == ']') {
     if (IsNumber(address)) {
-      return Invalid(address, absl::StrCat("is a port without a host; write localhost:", address));
+      return InvalidAddress(address,
+                            absl::StrCat("is a port without a host; write localhost:", address));
     }
-    return Invalid(address, absl::StrCat("has no port; write for example ", address, ":50051"));
+    return InvalidAddress(address,
+                          absl::StrCat("has no port; write for example ", address, ":50051"));
   }
   if (colon + 1 == address.size()) {
-    return Invalid(address, absl::StrCat("has no port; write for example ", address, "50051"));
+    return InvalidAddress(address,
+                          absl::StrCat("has no port; write for example ", address, "50051"));
   }
   const absl::string_view host = address.substr(0, colon), port = address.substr(colon + 1);
   TUTTI_RETURN_IF_ERROR(CheckHost(address, host, port, use));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 namespace tutti {
 
@@ -37,5 +38,12 @@ class ManualClock : public Clock {
 
 inline double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 inline double Milliseconds(Duration duration) { return Seconds(duration) * 1e3; }
+
+// Seconds since 1970, by the wall clock: for what is compared with another machine's, or told.
+inline int64_t WallSeconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 }  // namespace tutti

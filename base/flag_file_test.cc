@@ -1,13 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/flags.h"
+#include "base/scoped_variable_testing.h"
 
 namespace tutti {
 namespace {
@@ -48,15 +48,6 @@ class FlagFileTest : public ::testing::Test {
   std::vector<std::string> stop_;
   bool on_ = true;
   std::optional<uint64_t> seed_;
-};
-
-class ScopedVariable {
- public:
-  ScopedVariable(const char* name, const char* text) : name_(name) { setenv(name, text, 1); }
-  ~ScopedVariable() { unsetenv(name_); }
-
- private:
-  const char* const name_;
 };
 
 TEST_F(FlagFileTest, ValuesOfEveryKind) {

@@ -21,7 +21,7 @@ bool IsOnLine(const CLI::Option& option, const std::vector<std::string>& line) {
   });
 }
 
-std::string Quoted(const std::string& text) {
+std::string TomlString(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out.push_back('\\');
@@ -37,7 +37,7 @@ std::string Quoted(const std::string& text) {
 // Whole numbers as TOML writes them; all else is a text there, which an option of any kind takes.
 std::string TomlText(const std::string& text) {
   int64_t number = 0;
-  return absl::SimpleAtoi(text, &number) && absl::StrCat(number) == text ? text : Quoted(text);
+  return absl::SimpleAtoi(text, &number) && absl::StrCat(number) == text ? text : TomlString(text);
 }
 
 bool IsSwitch(const CLI::Option& option) { return option.get_items_expected_max() == 0; }

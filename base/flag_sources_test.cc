@@ -2,26 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "base/flags.h"
+#include "base/scoped_variable_testing.h"
 
 namespace tutti {
 namespace {
 
 using ::testing::HasSubstr;
-
-class ScopedVariable {
- public:
-  ScopedVariable(const char* name, const char* text) : name_(name) { setenv(name, text, 1); }
-  ~ScopedVariable() { unsetenv(name_); }
-
- private:
-  const char* const name_;
-};
 
 // A program with two commands that have a flag of the same name.
 class FlagSourcesTest : public ::testing::Test {

@@ -22,7 +22,7 @@ constexpr const char* kPrivateNetworks[] = {"127.0.0.0/8",    "10.0.0.0/8",    "
                                             "192.168.0.0/16", "100.64.0.0/10", "::1/128",
                                             "fc00::/7"};
 
-absl::Status Invalid(std::string_view text, std::string_view what) {
+absl::Status InvalidNetwork(std::string_view text, std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(
       "\"", absl::CHexEscape(std::string(text.substr(0, 64))), "\" ", std::string(what)));
 }
@@ -71,7 +71,7 @@ absl::StatusOr<IpNetwork> IpNetwork::Parse(std::string_view text) {
   const size_t slash = text.find('/');
   const std::optional<IpAddress> address = IpAddress::Parse(text.substr(0, slash));
   if (!address.has_value()) {
-    return Invalid(text, "is no network; write one as 10.0.0.0/8 or fd00::/8");
+    return InvalidNetwork(text, "is no network; write one as 10.0.0.0/8 or fd00::/8");
   }
   const int bits_max = address->is_v6 ? kV6Bits : kV4Bits;
   int bits = bits_max;
@@ -80,13 +80,13 @@ absl::StatusOr<IpNetwork> IpNetwork::Parse(std::string_view text) {
     const bool is_number = !number.empty() && number.size() <= 3 &&
                            number.find_first_not_of("0123456789") == std::string::npos;
     if (!is_number || !absl::SimpleAtoi(number, &bits) || bits > bits_max) {
-      return Invalid(
+      return InvalidNetwork(
           text, absl::StrCat("has no number of bits from 0 to ", bits_max, " behind its slash"));
     }
   }
   const IpNetwork network(FirstOf(*address, bits), bits);
   if (network.first_ != *address) {
-    return Invalid(
+    return InvalidNetwork(
         text, absl::StrCat("has bits behind the first ", bits, "; write ", network.ToString()));
   }
   return network;

@@ -21,7 +21,7 @@ std::string ReadSmallFile(const std::string& path) {
 }
 
 // The number after `key` at the start of a line; -1 when there is none.
-int64_t Field(absl::string_view text, absl::string_view key) {
+int64_t KilobytesOf(absl::string_view text, absl::string_view key) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::vector<absl::string_view> words =
         absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
@@ -34,7 +34,7 @@ int64_t Field(absl::string_view text, absl::string_view key) {
 }  // namespace
 
 int64_t ParseMemAvailable(absl::string_view meminfo) {
-  return std::max<int64_t>(0, Field(meminfo, "MemAvailable:")) * 1024;
+  return std::max<int64_t>(0, KilobytesOf(meminfo, "MemAvailable:")) * 1024;
 }
 
 int64_t AvailableMemoryBytes() {

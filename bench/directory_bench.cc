@@ -18,7 +18,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "coordinator/kv/block_pool.h"
-#include "coordinator/router.h"
+#include "coordinator/requests/router.h"
 
 namespace tutti::bench {
 namespace {

@@ -27,7 +27,7 @@
 namespace tutti::client {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kBenchExamples = R"(
 Examples:
   tutti bench --rate 20 --chats 200 --turns 2 --history 8 --slo-ttft-ms 500 --slo-itl-ms 50
   tutti bench --concurrency 32 --duration 30 --input-tokens 256 --shared-tokens 128 --max-tokens 64
@@ -229,7 +229,7 @@ Command MakeBenchCommand(FlagSet* program) {
   FlagSet* set = program->AddCommand("bench", "Measure a service under load");
   auto flags = std::make_shared<BenchFlags>();
   AddBenchFlags(set, flags.get());
-  set->AddFooter(kExamples);
+  set->AddFooter(kBenchExamples);
   return {set, [flags] {
             if (flags->sampling.seed) flags->chat.seed = *flags->sampling.seed;
             return RunBench(*flags);

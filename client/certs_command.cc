@@ -12,7 +12,7 @@
 namespace tutti::client {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kCertsExamples = R"(
 Examples:
   tutti certs init certs                                      # once; keep certs/ca.key to yourself
   tutti certs issue node0 --role coordinator --role worker    # certs/node0, for that machine alone
@@ -115,7 +115,7 @@ Command MakeCertsCommand(FlagSet* program) {
   auto flags = std::make_shared<CertsFlags>();
   const FlagSet* const init = AddInit(set, flags.get());
   AddIssue(set, flags.get());
-  set->AddFooter(kExamples);
+  set->AddFooter(kCertsExamples);
   return {set, [flags, init] { return init->chosen() ? RunInit(*flags) : RunIssue(*flags); }};
 }
 

@@ -21,7 +21,7 @@
 namespace tutti::client {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kChatExamples = R"(
 Examples:
   tutti chat
   tutti chat --message "What is 12 + 30?" --temperature 0
@@ -46,9 +46,9 @@ struct ChatFlags {
 };
 
 // Asks the service; one call may be in progress.
-class Chat {
+class TerminalChat {
  public:
-  Chat(const ChatFlags& flags, Client* client)
+  TerminalChat(const ChatFlags& flags, Client* client)
       : flags_(flags),
         client_(client),
         stats_(flags.stats),
@@ -118,7 +118,7 @@ class Chat {
 // goes on: the service may be back for the next.
 class Dialogue {
  public:
-  Dialogue(Chat* chat, LineReader* reader) : chat_(chat), reader_(reader) {}
+  Dialogue(TerminalChat* chat, LineReader* reader) : chat_(chat), reader_(reader) {}
 
   int Run() {
     while (const std::optional<std::string> line = ReadTurn()) {
@@ -191,7 +191,7 @@ class Dialogue {
 
   static void Say(const std::string& text) { std::fprintf(stderr, "tutti: %s\n", text.c_str()); }
 
-  Chat* const chat_;
+  TerminalChat* const chat_;
   LineReader* const reader_;
   const bool terminal_ = IsTerminal(STDIN_FILENO);
   int code_ = kExitOk;
@@ -200,7 +200,7 @@ class Dialogue {
 // The chat that a signal may interrupt; null before and after it.
 struct RunningChat {
   Mutex mutex;
-  Chat* chat ABSL_GUARDED_BY(mutex) = nullptr;
+  TerminalChat* chat ABSL_GUARDED_BY(mutex) = nullptr;
   LineReader* reader ABSL_GUARDED_BY(mutex) = nullptr;
 };
 
@@ -215,7 +215,7 @@ absl::Status Greet(Client* client, const ChatFlags& flags) {
   return absl::OkStatus();
 }
 
-int Converse(const ChatFlags& flags, Client* client, Chat* chat, RunningChat* running) {
+int Converse(const ChatFlags& flags, Client* client, TerminalChat* chat, RunningChat* running) {
   if (IsTerminal(STDIN_FILENO) && !flags.json) {
     if (const absl::Status greeted = Greet(client, flags); !greeted.ok()) return Fail(greeted);
   }
@@ -249,7 +249,7 @@ int RunChat(const FlagSet& set, const ChatFlags& flags) {
   });
   auto client = MakeClient(flags.service);
   if (!client.ok()) return Fail(client.status());
-  Chat chat(flags, client->get());
+  TerminalChat chat(flags, client->get());
   {
     const MutexLock lock(&running.mutex);
     running.chat = &chat;
@@ -298,7 +298,7 @@ Command MakeChatCommand(FlagSet* program) {
   AddAskerFlags(set, &flags->asker);
   AddGenerateServiceFlags(set, &flags->service);
   AddSamplingFlags(set, &flags->sampling);
-  set->AddFooter(kExamples);
+  set->AddFooter(kChatExamples);
   return {set, [set, flags] { return RunChat(*set, *flags); }};
 }
 

@@ -29,7 +29,7 @@ std::string ReadFile(const std::string& path) {
 }
 
 // Tells with what callers come.
-class FakeService : public v1::Inference::Service {
+class WatchingService : public v1::Inference::Service {
  public:
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest*,
                         grpc::ServerWriter<v1::GenerateResponse>* writer) override {
@@ -75,7 +75,7 @@ class CredentialsTest : public ::testing::Test {
     server_ = builder.BuildAndStart();
     return absl::StrCat("127.0.0.1:", port);
   }
-  FakeService service_;
+  WatchingService service_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -12,7 +12,7 @@
 namespace tutti::client {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kDetokenizeExamples = R"(
 Examples:
   tutti detokenize --ids 15,16,28
   tutti tokenize --text "Hello" --ids | tutti detokenize
@@ -70,7 +70,7 @@ Command MakeDetokenizeCommand(FlagSet* program) {
       {.names = "--json", .variable = &flags->json, .help = "The service's answer as JSON"},
   });
   AddServiceFlags(set, &flags->service);
-  set->AddFooter(kExamples);
+  set->AddFooter(kDetokenizeExamples);
   return {set, [set, flags] { return RunDetokenize(*set, *flags); }};
 }
 

@@ -8,7 +8,7 @@
 namespace tutti::client {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kDrainExamples = R"(
 Examples:
   tutti drain w1
   tutti drain w1 --undo
@@ -47,7 +47,7 @@ Command MakeDrainCommand(FlagSet* program) {
       {.names = "--undo", .variable = &flags->undo, .help = "Take it back"},
   });
   AddOperatorFlags(set, &flags->service);
-  set->AddFooter(kExamples);
+  set->AddFooter(kDrainExamples);
   return {set, [flags] { return RunDrain(*flags); }};
 }
 

@@ -17,7 +17,7 @@
 namespace tutti::client {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kGenerateExamples = R"(
 Examples:
   tutti generate --prompt "The capital of France is" --max-tokens 16
   tutti generate --prompt-file essay.txt --temperature 0 --stats
@@ -159,7 +159,7 @@ Command MakeGenerateCommand(FlagSet* program) {
   });
   AddGenerateServiceFlags(set, &flags->service);
   AddSamplingFlags(set, &flags->sampling);
-  set->AddFooter(kExamples);
+  set->AddFooter(kGenerateExamples);
   return {set, [set, flags] { return RunGenerate(*set, *flags); }};
 }
 

@@ -13,7 +13,7 @@
 namespace tutti::client {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kLookupExamples = R"(
 Examples:
   tutti lookup --message "What is 12 + 30?"
   tutti lookup --token-ids 1,2,3 --tenant acme --json
@@ -91,7 +91,7 @@ Command MakeLookupCommand(FlagSet* program) {
       {.names = "--json", .variable = &flags->json, .help = "The service's answer as JSON"},
   });
   AddOperatorFlags(set, &flags->service);
-  set->AddFooter(kExamples);
+  set->AddFooter(kLookupExamples);
   return {set, [set, flags] { return RunLookup(*set, *flags); }};
 }
 

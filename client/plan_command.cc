@@ -15,7 +15,7 @@
 namespace tutti::client {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kPlanExamples = R"(
 Examples:
   tutti plan --model Qwen3-32B --devices 4x24GiB
   tutti plan --model Qwen3-8B/config.json --devices 2x8GiB,1x24GiB --max-model-len 8192
@@ -229,7 +229,7 @@ Command MakePlanCommand(FlagSet* program) {
   AddPlanFlags(set, flags.get());
   AddSizeFlags(set, &flags->request.options.placement);
   set->Add({{.names = "--json", .variable = &flags->json, .help = "The plan as JSON"}});
-  set->AddFooter(kExamples);
+  set->AddFooter(kPlanExamples);
   return {set, [flags] { return RunPlan(*flags); }};
 }
 

@@ -8,14 +8,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kGiB = int64_t{1} << 30;
+constexpr int64_t kListedGiB = int64_t{1} << 30;
 
 TEST(PlanDevicesTest, ReadsMemoryAndSpeeds) {
   const auto devices = ParseDeviceSpecs("2x24GiB, 1x80GiB@2TB/s@312Tflop/s");
   ASSERT_TRUE(devices.ok()) << devices.status();
   ASSERT_EQ(devices->size(), 3u);
   EXPECT_EQ((*devices)[1].name, "device 1");
-  EXPECT_EQ((*devices)[1].memory_bytes, 24 * kGiB);
+  EXPECT_EQ((*devices)[1].memory_bytes, 24 * kListedGiB);
   EXPECT_FALSE((*devices)[1].speed.known());
   EXPECT_DOUBLE_EQ((*devices)[2].speed.read_bytes_per_second, 2e12);
   EXPECT_DOUBLE_EQ((*devices)[2].speed.flops_per_second, 312e12);

@@ -14,8 +14,8 @@ namespace tutti::client {
 namespace {
 
 constexpr char kNeverConnected[] = "tutti.never_connected";
-// The beginning of a coordinator's message (coordinator/not_serving.h). Others that are UNAVAILABLE
-// have waited themselves, or are full.
+// The beginning of a coordinator's message (coordinator/requests/not_serving.h). Others that are
+// UNAVAILABLE have waited themselves, or are full.
 constexpr char kNotServing[] = "not serving: ";
 
 }  // namespace

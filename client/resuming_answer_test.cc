@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr Duration kWithin = std::chrono::seconds(10);
 
-v1::GenerateResponse Message(uint32_t index, std::vector<int32_t> ids, uint32_t output = 0) {
+v1::GenerateResponse MessageOf(uint32_t index, std::vector<int32_t> ids, uint32_t output = 0) {
   v1::GenerateResponse message;
   message.set_output(output);
   message.set_index(index);
@@ -23,7 +23,7 @@ v1::GenerateResponse Message(uint32_t index, std::vector<int32_t> ids, uint32_t 
   return message;
 }
 v1::GenerateResponse First(std::vector<int32_t> ids) {
-  v1::GenerateResponse message = Message(0, std::move(ids));
+  v1::GenerateResponse message = MessageOf(0, std::move(ids));
   message.mutable_started()->set_resume_token("token");
   return message;
 }
@@ -101,7 +101,7 @@ TEST(ResumingAnswer, GoesOnBehindWhatItsCallerHasAlready) {
   EXPECT_EQ(answer.Check(&repeats).code(), absl::StatusCode::kInternal);
   v1::GenerateResponse first = First({4});
   first.set_output(2);
-  for (v1::GenerateResponse message : {first, Message(2, {9}), Message(3, {8}, 1)}) {
+  for (v1::GenerateResponse message : {first, MessageOf(2, {9}), MessageOf(3, {8}, 1)}) {
     const absl::Status checked = answer.Check(&message);
     ASSERT_TRUE(checked.ok()) << checked;
     answer.Take(message);
@@ -133,8 +133,8 @@ TEST_F(ResumingAnswerTest, AsksForWhatIsMissing) {
   EXPECT_FALSE(answer_.request().request_id().empty());
   const std::string name = answer_.request().request_id();
   Hear(First({1, 2}));
-  Hear(Message(0, {7}, 1));
-  v1::GenerateResponse end = Message(1, {}, 1);
+  Hear(MessageOf(0, {7}, 1));
+  v1::GenerateResponse end = MessageOf(1, {}, 1);
   end.mutable_finish();
   Hear(end);
   ASSERT_TRUE(Break().pause.has_value());
@@ -146,7 +146,7 @@ TEST_F(ResumingAnswerTest, AsksForWhatIsMissing) {
   EXPECT_THAT(resume.outputs(0).ids(), ElementsAre(1, 2));
   EXPECT_TRUE(resume.outputs(1).finished());
   // The next stream's first message renews the token; the caller has been told.
-  v1::GenerateResponse more = Message(2, {3});
+  v1::GenerateResponse more = MessageOf(2, {3});
   more.mutable_started()->set_resume_token("token 2");
   ASSERT_TRUE(answer_.Check(&more).ok());
   EXPECT_FALSE(more.has_started());
@@ -158,7 +158,7 @@ TEST_F(ResumingAnswerTest, AsksForWhatIsMissing) {
 
 TEST_F(ResumingAnswerTest, WhatTheCallerHasNotTakenIsAskedForAgain) {
   Hear(First({1}));
-  v1::GenerateResponse lost = Message(1, {2});
+  v1::GenerateResponse lost = MessageOf(1, {2});
   ASSERT_TRUE(answer_.Check(&lost).ok());
   ASSERT_TRUE(Break().pause.has_value());
   EXPECT_THAT(answer_.request().resume().outputs(0).ids(), ElementsAre(1));
@@ -167,7 +167,7 @@ TEST_F(ResumingAnswerTest, WhatTheCallerHasNotTakenIsAskedForAgain) {
 TEST_F(ResumingAnswerTest, TokensThatComeTwiceAreTheServicesFault) {
   Hear(First({1, 2}));
   ASSERT_TRUE(Break().pause.has_value());
-  v1::GenerateResponse again = Message(1, {2});
+  v1::GenerateResponse again = MessageOf(1, {2});
   EXPECT_EQ(answer_.Check(&again).code(), absl::StatusCode::kInternal);
 }
 

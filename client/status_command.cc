@@ -13,7 +13,7 @@
 namespace tutti::client {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kStatusExamples = R"(
 Examples:
   tutti status
   tutti status --watch
@@ -72,7 +72,7 @@ Command MakeStatusCommand(FlagSet* program) {
        .show_default = true},
   });
   AddOperatorFlags(set, &flags->service);
-  set->AddFooter(kExamples);
+  set->AddFooter(kStatusExamples);
   return {set, [flags] { return RunStatus(*flags); }};
 }
 

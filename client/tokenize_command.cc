@@ -11,7 +11,7 @@
 namespace tutti::client {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kTokenizeExamples = R"(
 Examples:
   tutti tokenize --text "Hello, world"
   tutti tokenize --message "Hello" --json
@@ -87,7 +87,7 @@ Command MakeTokenizeCommand(FlagSet* program) {
        .excludes = {"--json"}},
   });
   AddServiceFlags(set, &flags->service);
-  set->AddFooter(kExamples);
+  set->AddFooter(kTokenizeExamples);
   return {set, [set, flags] { return RunTokenize(*set, *flags); }};
 }
 

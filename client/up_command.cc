@@ -30,7 +30,7 @@
 namespace tutti::client {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kUpExamples = R"(
 Examples:
   tutti up --model models/demo --workers 2
   tutti up --model models/demo --workers 4 --pipelines 2
@@ -305,7 +305,7 @@ Command MakeUpCommand(FlagSet* program) {
   FlagSet* set = program->AddCommand("up", "Start a whole cluster on this machine");
   auto flags = std::make_shared<UpFlags>();
   AddUpFlags(set, flags.get());
-  set->AddFooter(kExamples);
+  set->AddFooter(kUpExamples);
   return {set, [set, flags] { return RunUp(*set, flags.get()); }};
 }
 

@@ -41,6 +41,8 @@ set(tutti_message_headers
 set(tutti_shell_headers ${tutti_message_headers} <grpcpp/generic/async_generic_service.h> <grpcpp/grpcpp.h>)
 set(tutti_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 
+tutti_name_sources(cmake/precompiled.cc)
+
 # An object library of one empty file, compiled with the header that others reuse.
 function(tutti_precompiled name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "HEADERS;DEPS;OPTIONS")
@@ -116,7 +118,6 @@ function(tutti_precompiled_for target variable)
 endfunction()
 
 function(tutti_precompile)
-  tutti_name_sources(cmake/precompiled.cc)
   if(NOT TUTTI_PCH)
     return()
   endif()

@@ -13,6 +13,7 @@
 # All paths in #include lines start at the repository root.
 include(${CMAKE_CURRENT_LIST_DIR}/named_sources.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/precompiled.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/united.cmake)
 
 function(tutti_library name)
   cmake_parse_arguments(ARG "SHELL" "" "SOURCES;DEPS" ${ARGN})

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "coordinator/kv/prefix_hash.h"
+#include "base/sip_hash.h"
 #include "coordinator/limits.h"
 #include "model/model_config.h"
 #include "placement/device_map.h"

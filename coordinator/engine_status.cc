@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/engine.h"
-#include "coordinator/not_serving.h"
+#include "coordinator/requests/not_serving.h"
 
 namespace tutti::coordinator {
 

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/numeric/int128.h"
 #include "base/clock.h"
 #include "base/ids.h"
-#include "coordinator/kv/prefix_hash.h"
+#include "base/sip_hash.h"
 #include "proto/peer_messages.h"
 
 namespace tutti::coordinator {
@@ -29,6 +30,8 @@ struct Request {
   int32_t priority = 0;  // [kPriorityMin, kPriorityMax]
   // Keyed hash of the tenant's name, for fairness; zero: no tenant named. Names never get this far.
   Hash128 tenant;
+  // As a number, which has an order.
+  absl::uint128 tenant_id() const { return absl::MakeUint128(tenant.high, tenant.low); }
   // The id of the first of several outputs of one request, which names the group. They share the
   // prompt's KV blocks, so they are served by one pipeline, and they arrive as one event. 0: the
   // only output.

@@ -11,11 +11,11 @@
 
 namespace tutti::gateway {
 
-using Kind = AnswerPiece::Kind;
+using PieceKind = AnswerPiece::Kind;
 
 void Append(AnswerPieces more, AnswerPieces* pieces) {
   for (AnswerPiece& piece : more) {
-    if (piece.kind == Kind::kCall) {
+    if (piece.kind == PieceKind::kCall) {
       pieces->push_back(std::move(piece));
     } else {
       AddText(piece.kind, piece.call, piece.text, pieces);
@@ -55,20 +55,20 @@ void ChoiceText::SetReasoning(const std::string& text, OrderedJson* json) const 
 OrderedJson ChoiceText::DeltaJson(const AnswerPiece& piece) const {
   OrderedJson delta = OrderedJson::object();
   switch (piece.kind) {
-    case Kind::kContent:
+    case PieceKind::kContent:
       delta["content"] = piece.text;
       break;
-    case Kind::kReasoning:
+    case PieceKind::kReasoning:
       SetReasoning(piece.text, &delta);
       break;
-    case Kind::kCall:
+    case PieceKind::kCall:
       delta["tool_calls"] = OrderedJson::array(
           {{{"index", piece.call},
             {"id", CallId(piece.call)},
             {"type", "function"},
             {"function", OrderedJson{{"name", piece.text}, {"arguments", ""}}}}});
       break;
-    case Kind::kArguments:
+    case PieceKind::kArguments:
       delta["tool_calls"] = OrderedJson::array(
           {{{"index", piece.call}, {"function", OrderedJson{{"arguments", piece.text}}}}});
       break;
@@ -81,18 +81,18 @@ OrderedJson ChoiceText::MessageJson(const AnswerPieces& pieces) const {
   OrderedJson calls = OrderedJson::array();
   for (const AnswerPiece& piece : pieces) {
     switch (piece.kind) {
-      case Kind::kContent:
+      case PieceKind::kContent:
         content += piece.text;
         break;
-      case Kind::kReasoning:
+      case PieceKind::kReasoning:
         reasoning += piece.text;
         break;
-      case Kind::kCall:
+      case PieceKind::kCall:
         calls.push_back({{"id", CallId(piece.call)},
                          {"type", "function"},
                          {"function", OrderedJson{{"name", piece.text}, {"arguments", ""}}}});
         break;
-      case Kind::kArguments:
+      case PieceKind::kArguments:
         calls.back()["function"]["arguments"].get_ref<std::string&>() += piece.text;
         break;
     }

@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::StartsWith;
 
-const AnswerHead kHead{.id = "chatcmpl-1", .created = 7, .model = "m"};
+const AnswerHead kChoiceHead{.id = "chatcmpl-1", .created = 7, .model = "m"};
 constexpr char kTools[] = R"("tools": [{"type": "function", "function": {"name": "get_weather",
     "description": "Weather", "strict": true, "parameters": {"type": "object", "properties":
     {"city": {"type": "string"}, "days": {"type": ["integer", "null"]}}}}}])";
@@ -40,13 +40,13 @@ GenerationRequest Chosen(const std::string& fields, const AnswerForm& form = kQw
   return request;
 }
 
-std::string Refused(const std::string& fields) {
+std::string Outcome(const std::string& fields) {
   const auto read = Read(fields);
   const auto* error = std::get_if<ApiError>(&read);
   return error == nullptr ? "taken" : error->param;
 }
 
-v1::GenerateResponse Message(uint32_t output, std::string_view text, bool last = false) {
+v1::GenerateResponse ChoiceMessage(uint32_t output, std::string_view text, bool last = false) {
   v1::GenerateResponse message;
   message.set_output(output);
   message.set_text(std::string(text));
@@ -58,7 +58,7 @@ v1::GenerateResponse Message(uint32_t output, std::string_view text, bool last =
 
 // The answer that the openai SDK's stream helper joins: members of deltas one after another, calls
 // by index.
-struct Joined {
+struct JoinedChoice {
   Json message = Json::object();
   std::string finish_reason;
   size_t logprobs = 0;
@@ -86,13 +86,13 @@ void Join(const Json& delta, Json* into) {
   }
 }
 
-std::vector<Joined> JoinedOf(const std::string& stream, size_t choices) {
-  std::vector<Joined> joined(choices);
+std::vector<JoinedChoice> JoinedOf(const std::string& stream, size_t choices) {
+  std::vector<JoinedChoice> joined(choices);
   for (const auto part : absl::StrSplit(stream, "\n\n", absl::SkipEmpty())) {
     const Json event = Json::parse(std::string(part.substr(6)), nullptr, false);
     if (event.is_discarded()) continue;
     for (const Json& choice : event["choices"]) {
-      Joined& to = joined.at(choice["index"].get<size_t>());
+      JoinedChoice& to = joined.at(choice["index"].get<size_t>());
       Join(choice["delta"], &to.message);
       if (choice["finish_reason"].is_string()) to.finish_reason = choice["finish_reason"];
       if (!choice["logprobs"].is_null()) to.logprobs += choice["logprobs"]["content"].size();
@@ -103,13 +103,13 @@ std::vector<Joined> JoinedOf(const std::string& stream, size_t choices) {
 
 // The answer streamed in pieces of `size` bytes, and whole.
 void Play(const GenerationRequest& request, size_t size, std::string* stream, Json* whole) {
-  StreamAnswer streamed{AnswerShape(request), kHead};
-  WholeAnswer answer{AnswerShape(request), kHead};
+  StreamAnswer streamed{AnswerShape(request), kChoiceHead};
+  WholeAnswer answer{AnswerShape(request), kChoiceHead};
   const std::string_view text = kOutput;
   const uint32_t n = std::max(request.calls[0].n(), 1u);
   for (size_t at = 0; at < text.size(); at += size) {
     for (uint32_t output = 0; output < n; ++output) {
-      const auto message = Message(output, text.substr(at, size), at + size >= text.size());
+      const auto message = ChoiceMessage(output, text.substr(at, size), at + size >= text.size());
       *stream += streamed.OnMessage(0, message);
       answer.OnMessage(0, message);
     }
@@ -170,8 +170,8 @@ TEST(ChoiceText, FirstSaysTheNameThenTheArguments) {
 
 TEST(ChoiceText, SaysNoCallsWhereNoneIsWhole) {
   const GenerationRequest request = Chosen(kTools);
-  WholeAnswer answer{AnswerShape(request), kHead};
-  answer.OnMessage(0, Message(0, "<think>cut", true));
+  WholeAnswer answer{AnswerShape(request), kChoiceHead};
+  answer.OnMessage(0, ChoiceMessage(0, "<think>cut", true));
   const Json choice = Json::parse(answer.Body())["choices"][0];
   EXPECT_TRUE(choice["message"]["content"].is_null());
   EXPECT_EQ(choice["message"]["reasoning"], "cut");
@@ -231,24 +231,24 @@ TEST(Tools, ReachTheTemplateAsTheyAreWritten) {
 }
 
 TEST(Tools, AreRefusedByName) {
-  EXPECT_EQ(Refused(kTools), "taken");
-  EXPECT_EQ(Refused(R"("tools": [])"), "taken");
-  EXPECT_EQ(Refused(R"("tools": 3)"), "tools");
-  EXPECT_EQ(Refused(R"("tools": [{"type": "function"}])"), "tools[0]");
-  EXPECT_EQ(Refused(R"("tools": [{"type": "web_search"}])"), "tools[0]");
-  EXPECT_EQ(Refused(R"("tools": [{"type": "function", "function": {}}])"),
+  EXPECT_EQ(Outcome(kTools), "taken");
+  EXPECT_EQ(Outcome(R"("tools": [])"), "taken");
+  EXPECT_EQ(Outcome(R"("tools": 3)"), "tools");
+  EXPECT_EQ(Outcome(R"("tools": [{"type": "function"}])"), "tools[0]");
+  EXPECT_EQ(Outcome(R"("tools": [{"type": "web_search"}])"), "tools[0]");
+  EXPECT_EQ(Outcome(R"("tools": [{"type": "function", "function": {}}])"),
             "tools[0].function.name");
-  EXPECT_EQ(Refused(R"("tools": [{"type": "function", "function": {"name": "f", "x": 1}}])"),
+  EXPECT_EQ(Outcome(R"("tools": [{"type": "function", "function": {"name": "f", "x": 1}}])"),
             "tools[0].function.x");
-  EXPECT_EQ(Refused(R"("tools": [{"type": "function", "function": {"name": ")" +
+  EXPECT_EQ(Outcome(R"("tools": [{"type": "function", "function": {"name": ")" +
                     std::string(70000, 'x') + R"("}}])"),
             "tools");
-  EXPECT_EQ(Refused(std::string(kTools) + R"(, "tool_choice": "required")"), "tool_choice");
+  EXPECT_EQ(Outcome(std::string(kTools) + R"(, "tool_choice": "required")"), "tool_choice");
   EXPECT_EQ(
-      Refused(std::string(kTools) +
+      Outcome(std::string(kTools) +
               R"(, "tool_choice": {"type": "function", "function": {"name": "get_weather"}})"),
       "tool_choice");
-  EXPECT_EQ(Refused(std::string(kTools) + R"(, "tool_choice": "auto")"), "taken");
+  EXPECT_EQ(Outcome(std::string(kTools) + R"(, "tool_choice": "auto")"), "taken");
 }
 
 }  // namespace

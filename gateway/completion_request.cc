@@ -10,7 +10,7 @@ namespace tutti::gateway {
 namespace {
 
 // OpenAI's default, which clients of this endpoint count on.
-constexpr uint32_t kMaxTokensDefault = 16;
+constexpr uint32_t kCompletionTokensDefault = 16;
 
 constexpr UnservedField kUnservedOfCompletions[] = {
     {"suffix"},
@@ -97,7 +97,7 @@ std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body
   ReadCommonFields(&fields, &request, &like);
   v1::SamplingParams* sampling = like.mutable_sampling();
   sampling->set_max_tokens(static_cast<uint32_t>(
-      fields.Integer("max_tokens", 0, kMax).value_or(int64_t{kMaxTokensDefault})));
+      fields.Integer("max_tokens", 0, kMax).value_or(int64_t{kCompletionTokensDefault})));
   if (const auto top = fields.Integer("logprobs", 0, kMax)) {
     request.logprobs = true;
     sampling->set_logprobs(true);

@@ -10,7 +10,7 @@ namespace tutti::gateway {
 namespace {
 
 constexpr char kEndOfEvent[] = "\n\n";
-constexpr std::string_view kDone = "data: [DONE]";
+constexpr std::string_view kDoneEvent = "data: [DONE]";
 
 // Takes the first of a stream of events, with its end.
 std::string_view TakeEvent(std::string_view* events) {
@@ -53,7 +53,7 @@ void Move(uint64_t tokens, uint64_t bytes, bool finish, v1::GenerateResponse* me
   }
 }
 
-std::string_view NameOf(std::string_view id) {
+std::string_view NameIn(std::string_view id) {
   const size_t end = id.find_first_of("-_");
   return end == std::string_view::npos ? id : id.substr(end + 1);
 }
@@ -170,7 +170,7 @@ std::string EventStream::OnMessage(size_t prompt, const v1::GenerateResponse& me
     const std::string& token = message.started().resume_token();
     // A class of very many layers: such an answer does not go on elsewhere.
     if (!token.empty() && token.size() <= kEventIdTokenBytesMax) {
-      writer_.emplace(NameOf(head_.id), head_.created, token);
+      writer_.emplace(NameIn(head_.id), head_.created, token);
     }
   }
   if (behind_ == 0) return Send(message, 0);
@@ -213,7 +213,7 @@ std::string EventStream::OnEnd() {
   std::string_view rest = events;
   for (uint64_t i = 1; !rest.empty(); ++i) {
     const std::string_view event = TakeEvent(&rest);
-    if (event.substr(0, kDone.size()) == kDone) {
+    if (event.substr(0, kDoneEvent.size()) == kDoneEvent) {
       sent += event;
     } else if (i > skip) {
       sent += WithId(event, std::nullopt, i);

@@ -19,7 +19,7 @@ constexpr char kName[] = "0123456789abcdef0123456789abcdef";
 const AnswerHead kChatHead{
     .id = std::string("chatcmpl-") + kName, .created = 1764000000, .model = "m"};
 
-GenerationRequest Request(bool chat, uint32_t n) {
+GenerationRequest StreamRequest(bool chat, uint32_t n) {
   GenerationRequest request;
   request.names.chat = chat;
   request.calls.resize(1);
@@ -104,7 +104,7 @@ struct Event {
   std::string data;
 };
 
-std::vector<Event> Parsed(const std::string& stream) {
+std::vector<Event> ParsedStream(const std::string& stream) {
   std::vector<Event> events;
   for (const auto part : absl::StrSplit(stream, "\n\n", absl::SkipEmpty())) {
     Event& event = events.emplace_back();
@@ -125,7 +125,7 @@ std::vector<Event> EventsOf(const GenerationRequest& request, const AnswerHead& 
   for (const auto& message : messages) sent += stream.OnMessage(0, message);
   sent += stream.OnEnd();
   EXPECT_FALSE(stream.error().has_value()) << stream.error()->message;
-  return Parsed(sent);
+  return ParsedStream(sent);
 }
 
 // A client's view of the events, however they are cut.
@@ -181,7 +181,7 @@ EventId Id(const std::string& text) {
 TEST(EventStream, GoesOnAfterEveryEventAsIfNothingHadHappened) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const uint32_t n = seed % 3 == 0 ? 3 : 1;
-    GenerationRequest request = Request(/*chat=*/seed % 2 == 0, n);
+    GenerationRequest request = StreamRequest(/*chat=*/seed % 2 == 0, n);
     request.logprobs = seed % 5 == 0;
     request.continuous_usage = seed % 7 == 0;
     Service service(n, seed);
@@ -216,21 +216,22 @@ TEST(EventStream, GoesOnAfterEveryEventAsIfNothingHadHappened) {
 TEST(EventStream, HasIdsOnlyWhereTheyAreAskedForAndFit) {
   Service service(1, 5);
   const auto messages = service.Messages();
-  for (const auto& event : EventsOf(Request(true, 1), kChatHead, {}, messages)) {
+  for (const auto& event : EventsOf(StreamRequest(true, 1), kChatHead, {}, messages)) {
     EXPECT_EQ(event.id, "");
   }
   auto without_token = messages;
   without_token[0].mutable_started()->clear_resume_token();
-  for (const auto& event : EventsOf(Request(true, 1), kChatHead, {.ids = true}, without_token)) {
+  for (const auto& event :
+       EventsOf(StreamRequest(true, 1), kChatHead, {.ids = true}, without_token)) {
     EXPECT_EQ(event.id, "");
   }
-  EXPECT_FALSE(MayHaveEventIds(AnswerShape(Request(true, kEventIdOutputsMax + 1))));
-  EXPECT_TRUE(MayHaveEventIds(AnswerShape(Request(true, kEventIdOutputsMax))));
+  EXPECT_FALSE(MayHaveEventIds(AnswerShape(StreamRequest(true, kEventIdOutputsMax + 1))));
+  EXPECT_TRUE(MayHaveEventIds(AnswerShape(StreamRequest(true, kEventIdOutputsMax))));
 }
 
 TEST(EventStream, RefusesToGoOnWithAnotherAnswer) {
   Service service(1, 8), other(1, 9);
-  const GenerationRequest request = Request(/*chat=*/true, 1);
+  const GenerationRequest request = StreamRequest(/*chat=*/true, 1);
   const auto events = EventsOf(request, kChatHead, {.ids = true}, service.Messages());
   const EventId last = Id(events[events.size() - 3].id);
   ASSERT_GT(last.outputs[0].tokens, 0u);
@@ -244,7 +245,7 @@ TEST(EventStream, RefusesToGoOnWithAnotherAnswer) {
     EXPECT_EQ(stream.error()->param, "Last-Event-ID");
     EXPECT_EQ(sent, "");
   }
-  EventStream two(AnswerShape(Request(true, 2)), kChatHead, {.ids = true, .after = last});
+  EventStream two(AnswerShape(StreamRequest(true, 2)), kChatHead, {.ids = true, .after = last});
   EXPECT_TRUE(two.error().has_value());
 }
 

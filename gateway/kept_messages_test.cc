@@ -5,7 +5,7 @@
 namespace tutti::gateway {
 namespace {
 
-v1::GenerateResponse Message(uint32_t output, const std::string& text) {
+v1::GenerateResponse TextMessage(uint32_t output, const std::string& text) {
   v1::GenerateResponse message;
   message.set_output(output);
   message.set_text(text);
@@ -16,7 +16,7 @@ v1::GenerateResponse Message(uint32_t output, const std::string& text) {
 TEST(KeptMessages, MakeFewOfMany) {
   KeptMessages kept(1 << 20);
   for (int i = 0; i < 200; ++i) {
-    v1::GenerateResponse message = Message(i % 2, "ab");
+    v1::GenerateResponse message = TextMessage(i % 2, "ab");
     if (i == 0) message.mutable_started()->set_prompt_tokens(3);
     if (i >= 198) message.mutable_finish()->set_reason(v1::FINISH_REASON_LENGTH);
     ASSERT_TRUE(kept.Add(0, message));
@@ -40,7 +40,7 @@ TEST(KeptMessages, MakeFewOfMany) {
 TEST(KeptMessages, AreForgottenWhenTheyAreTooMany) {
   KeptMessages kept(1000);
   bool all = true;
-  for (int i = 0; i < 1000 && all; ++i) all = kept.Add(0, Message(0, "text"));
+  for (int i = 0; i < 1000 && all; ++i) all = kept.Add(0, TextMessage(0, "text"));
   EXPECT_FALSE(all);
   EXPECT_EQ(kept.bytes(), 0u);
   kept.ForEach([](size_t, const v1::GenerateResponse&) { FAIL(); });

@@ -66,7 +66,7 @@ std::string ReadParts(FieldReader* item, bool is_reasoning) {
   return text;
 }
 
-void ReadMessage(FieldReader* item, v1::ChatMessage* message) {
+void ReadInputMessage(FieldReader* item, v1::ChatMessage* message) {
   std::string role = item->Text("role").value_or("");
   if (role == "developer") role = "system";
   if (role != "system" && role != "user" && role != "assistant") {
@@ -104,7 +104,7 @@ void ReadItem(FieldReader* item, std::string* reasoning, v1::ChatMessages* chat)
                       "must be \"message\" or \"reasoning\": nothing else is served here yet");
   }
   v1::ChatMessage message;
-  ReadMessage(item, &message);
+  ReadInputMessage(item, &message);
   if (!reasoning->empty()) {
     v1::ChatMessage* const thought =
         message.role() == "assistant" ? &message : chat->add_messages();

@@ -11,14 +11,14 @@ namespace {
 
 using ::testing::ElementsAre;
 
-GenerationRequest Read(const std::string& body) {
+GenerationRequest ReadBody(const std::string& body) {
   auto read = ReadResponsesRequest(Json::parse(body));
   const auto* error = std::get_if<ApiError>(&read);
   EXPECT_EQ(error, nullptr) << (error != nullptr ? error->message : "");
   return error != nullptr ? GenerationRequest{.calls = {{}}} : std::get<GenerationRequest>(read);
 }
 
-std::string Refused(const std::string& fields) {
+std::string RefusedField(const std::string& fields) {
   auto read = ReadResponsesRequest(Json::parse(R"({"input": "Hi")" + fields + "}"));
   const auto* error = std::get_if<ApiError>(&read);
   return error == nullptr ? "taken" : error->param;
@@ -40,9 +40,9 @@ v1::GenerateResponse Last(const std::string& text, v1::FinishReason reason) {
   return message;
 }
 
-const AnswerHead kHead{.id = "resp_7", .created = 5, .model = "m"};
+const AnswerHead kResponseHead{.id = "resp_7", .created = 5, .model = "m"};
 
-std::vector<Json> Events(const std::string& stream) {
+std::vector<Json> NamedEvents(const std::string& stream) {
   std::vector<Json> events;
   for (const auto part : absl::StrSplit(stream, "\n\n", absl::SkipEmpty())) {
     const std::vector<std::string> lines = absl::StrSplit(part, '\n');
@@ -54,7 +54,8 @@ std::vector<Json> Events(const std::string& stream) {
 }
 
 TEST(ResponsesRequest, TakesTextsAndMessages) {
-  const GenerationRequest text = Read(R"({"model": "m", "input": "Hi", "instructions": "Be brief",
+  const GenerationRequest text =
+      ReadBody(R"({"model": "m", "input": "Hi", "instructions": "Be brief",
       "max_output_tokens": 7, "temperature": 0.5, "top_p": 0.9, "stream": true, "store": false,
       "metadata": {"a": "b"}, "user": "me", "truncation": "auto",
       "text": {"format": {"type": "text"}}, "tools": [], "tool_choice": "auto",
@@ -72,7 +73,8 @@ TEST(ResponsesRequest, TakesTextsAndMessages) {
   EXPECT_EQ((*text.response)["metadata"], Json({{"a", "b"}}));
   EXPECT_EQ((*text.response)["store"], false);
 
-  const GenerationRequest list = Read(R"({"input": [{"role": "developer", "content": "Be brief"},
+  const GenerationRequest list =
+      ReadBody(R"({"input": [{"role": "developer", "content": "Be brief"},
       {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"},
                                                       {"type": "input_text", "text": "b"}]},
       {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant",
@@ -88,31 +90,32 @@ TEST(ResponsesRequest, TakesTextsAndMessages) {
 }
 
 TEST(ResponsesRequest, RefusesByNameWhatIsNotServed) {
-  EXPECT_EQ(Refused(R"(, "previous_response_id": "resp_1")"), "previous_response_id");
-  EXPECT_EQ(Refused(R"(, "tools": [{"type": "web_search"}])"), "tools");
-  EXPECT_EQ(Refused(R"(, "conversation": "c")"), "conversation");
-  EXPECT_EQ(Refused(R"(, "background": true)"), "background");
-  EXPECT_EQ(Refused(R"(, "text": {"format": {"type": "json_object"}})"), "text.format");
-  EXPECT_EQ(Refused(R"(, "include": ["file_search_call.results"])"), "include");
-  EXPECT_EQ(Refused(R"(, "reasoning": {"summary": "auto"})"), "reasoning.summary");
-  EXPECT_EQ(Refused(R"(, "n": 2)"), "n");
-  EXPECT_EQ(Refused(R"(, "messages": [])"), "messages");
-  EXPECT_EQ(Refused(R"(, "input": [{"role": "user", "content": [{"type": "input_image"}]}])"),
+  EXPECT_EQ(RefusedField(R"(, "previous_response_id": "resp_1")"), "previous_response_id");
+  EXPECT_EQ(RefusedField(R"(, "tools": [{"type": "web_search"}])"), "tools");
+  EXPECT_EQ(RefusedField(R"(, "conversation": "c")"), "conversation");
+  EXPECT_EQ(RefusedField(R"(, "background": true)"), "background");
+  EXPECT_EQ(RefusedField(R"(, "text": {"format": {"type": "json_object"}})"), "text.format");
+  EXPECT_EQ(RefusedField(R"(, "include": ["file_search_call.results"])"), "include");
+  EXPECT_EQ(RefusedField(R"(, "reasoning": {"summary": "auto"})"), "reasoning.summary");
+  EXPECT_EQ(RefusedField(R"(, "n": 2)"), "n");
+  EXPECT_EQ(RefusedField(R"(, "messages": [])"), "messages");
+  EXPECT_EQ(RefusedField(R"(, "input": [{"role": "user", "content": [{"type": "input_image"}]}])"),
             "input[0].content[0].type");
-  EXPECT_EQ(Refused(R"(, "input": [{"type": "function_call", "name": "f"}])"), "input[0].type");
-  EXPECT_EQ(Refused(R"(, "input": [])"), "input");
+  EXPECT_EQ(RefusedField(R"(, "input": [{"type": "function_call", "name": "f"}])"),
+            "input[0].type");
+  EXPECT_EQ(RefusedField(R"(, "input": [])"), "input");
 }
 
 TEST(ResponsesAnswer, HasOpenAisOrderOfEvents) {
-  const GenerationRequest request = Read(R"({"input": "Hi", "stream": true})");
-  ResponsesAnswer answer(true, AnswerShape(request), kHead, request.response);
+  const GenerationRequest request = ReadBody(R"({"input": "Hi", "stream": true})");
+  ResponsesAnswer answer(true, AnswerShape(request), kResponseHead, request.response);
   v1::GenerateResponse first = Message("a");
   first.mutable_started()->set_prompt_tokens(3);
   std::string stream = answer.OnMessage(0, first);
   stream += answer.OnMessage(0, Message(""));  // a part of a character
   stream += answer.OnMessage(0, Last("b", v1::FINISH_REASON_STOP));
   stream += answer.OnEnd();
-  const std::vector<Json> events = Events(stream);
+  const std::vector<Json> events = NamedEvents(stream);
   std::vector<std::string> types;
   for (size_t i = 0; i < events.size(); ++i) {
     types.push_back(events[i]["type"]);
@@ -138,8 +141,8 @@ TEST(ResponsesAnswer, HasOpenAisOrderOfEvents) {
 
 TEST(ResponsesAnswer, SaysThatItIsIncompleteAndHasLogprobs) {
   const GenerationRequest request =
-      Read(R"({"input": "Hi", "include": ["message.output_text.logprobs"]})");
-  ResponsesAnswer answer(false, AnswerShape(request), kHead, request.response);
+      ReadBody(R"({"input": "Hi", "include": ["message.output_text.logprobs"]})");
+  ResponsesAnswer answer(false, AnswerShape(request), kResponseHead, request.response);
   EXPECT_EQ(answer.OnMessage(0, Message("a")), "");
   EXPECT_EQ(answer.OnMessage(0, Last("b", v1::FINISH_REASON_LENGTH)), "");
   const Json body = Json::parse(answer.OnEnd());
@@ -153,7 +156,7 @@ TEST(ResponsesAnswer, SaysThatItIsIncompleteAndHasLogprobs) {
 
 // A request whose answers begin with reasoning.
 GenerationRequest Thinking(const std::string& body) {
-  GenerationRequest request = Read(body);
+  GenerationRequest request = ReadBody(body);
   request.parse = std::make_shared<const ParseOptions>(
       ParseOptions{.form = {.reasoning = ReasoningForm::kThink}});
   return request;
@@ -161,14 +164,14 @@ GenerationRequest Thinking(const std::string& body) {
 
 TEST(ResponsesAnswer, TellsReasoningAsAnItemOfItsOwn) {
   const GenerationRequest request = Thinking(R"({"input": "Hi", "stream": true})");
-  ResponsesAnswer answer(true, AnswerShape(request), kHead, request.response);
+  ResponsesAnswer answer(true, AnswerShape(request), kResponseHead, request.response);
   std::string stream;
   for (const char* text : {"<think>", "\nHm", ".", "</think>", "\n\n4"}) {
     stream += answer.OnMessage(0, Message(text));
   }
   stream += answer.OnMessage(0, Last("2", v1::FINISH_REASON_STOP));
   stream += answer.OnEnd();
-  const std::vector<Json> events = Events(stream);
+  const std::vector<Json> events = NamedEvents(stream);
   std::vector<std::string> types;
   for (size_t i = 0; i < events.size(); ++i) {
     types.push_back(events[i]["type"].get<std::string>().substr(sizeof("response")));
@@ -197,7 +200,7 @@ TEST(ResponsesAnswer, TellsReasoningAsAnItemOfItsOwn) {
 
 TEST(ResponsesAnswer, ThatEndsWhileItReasonsHasNoMessage) {
   const GenerationRequest request = Thinking(R"({"input": "Hi"})");
-  ResponsesAnswer answer(false, AnswerShape(request), kHead, request.response);
+  ResponsesAnswer answer(false, AnswerShape(request), kResponseHead, request.response);
   answer.OnMessage(0, Message("<think>"));
   answer.OnMessage(0, Last("Hm", v1::FINISH_REASON_LENGTH));
   const Json body = Json::parse(answer.OnEnd());
@@ -209,7 +212,7 @@ TEST(ResponsesAnswer, ThatEndsWhileItReasonsHasNoMessage) {
 
 // A conversation goes on with what the last answer had as its output.
 TEST(ResponsesRequest, TakesReasoningBack) {
-  const GenerationRequest request = Read(R"({"input": [{"role": "user", "content": "a"},
+  const GenerationRequest request = ReadBody(R"({"input": [{"role": "user", "content": "a"},
       {"type": "reasoning", "id": "rs_1", "status": "completed", "summary": [],
        "content": [{"type": "reasoning_text", "text": "Hm."}]},
       {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "b"}]},
@@ -219,18 +222,18 @@ TEST(ResponsesRequest, TakesReasoningBack) {
   EXPECT_EQ(messages[1].content(), "b");
   EXPECT_EQ(messages[1].reasoning_content(), "Hm.");
   EXPECT_EQ(messages[2].reasoning_content(), "");
-  EXPECT_EQ(Refused(R"(, "input": [{"type": "reasoning", "content": [{"type": "reasoning_text",
+  EXPECT_EQ(RefusedField(R"(, "input": [{"type": "reasoning", "content": [{"type": "reasoning_text",
                     "text": "Hm."}]}])"),
             "input[0]");
-  EXPECT_EQ(Refused(R"(, "input": [{"type": "reasoning", "encrypted_content": "x"}])"),
+  EXPECT_EQ(RefusedField(R"(, "input": [{"type": "reasoning", "encrypted_content": "x"}])"),
             "input[0].encrypted_content");
 }
 
 TEST(ResponsesAnswer, FailsInTheStream) {
-  const GenerationRequest request = Read(R"({"input": "Hi", "stream": true})");
-  ResponsesAnswer answer(true, AnswerShape(request), kHead, request.response);
+  const GenerationRequest request = ReadBody(R"({"input": "Hi", "stream": true})");
+  ResponsesAnswer answer(true, AnswerShape(request), kResponseHead, request.response);
   answer.OnMessage(0, Message("a"));
-  const auto events = Events(answer.OnError(MakeError(503, "gone")));
+  const auto events = NamedEvents(answer.OnError(MakeError(503, "gone")));
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0]["type"], "response.failed");
   EXPECT_EQ(events[0]["response"]["status"], "failed");

@@ -9,8 +9,8 @@
 namespace tutti::kernels {
 namespace {
 
-const float kNan = std::nanf("");
-constexpr float kInf = std::numeric_limits<float>::infinity();
+const float kNoNumber = std::nanf("");
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 class FamilyOperatorsTest : public KernelTest {
  protected:
@@ -60,8 +60,8 @@ TEST_P(FamilyOperatorsTest, SelectExpertsChoosesTheLargest) {
 TEST_P(FamilyOperatorsTest, SelectExpertsBreaksTiesByIndexAndSurvivesNonsense) {
   Matrix logits = Matrix(4, 6).FillWith(2);
   logits.set(1, 4, 3), logits.set(1, 5, 3);
-  logits.set(2, 0, kNan);
-  for (int64_t e = 0; e < 6; ++e) logits.set(3, e, e == 2 ? 1e30f : -kInf);
+  logits.set(2, 0, kNoNumber);
+  for (int64_t e = 0; e < 6; ++e) logits.set(3, e, e == 2 ? 1e30f : -kInfinity);
   std::vector<int32_t> ids(12);
   std::vector<float> shares(12);
   tested().SelectExperts(logits.view(), 3, true, ids, shares);

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kMiB = kDigestChunkBytes;
 
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
+std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
 
 // Edge chunks of one reader alone.
 std::shared_ptr<EdgeChunks> Edges() { return std::make_shared<EdgeChunks>(kEdgeChunksKept); }
@@ -114,8 +114,8 @@ TEST_F(ChunkReaderTest, AFileThatShrinksIsNamed) {
       reader.Read(*checkpoint->Find("c"),
                   {.begin = 0, .rows = 1280, .row_bytes = 1024, .stride = 1024}, out.data());
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Message(status), HasSubstr("model.safetensors: ends at byte 3145728"));
-  EXPECT_THAT(Message(status), HasSubstr("tensor \"c\""));
+  EXPECT_THAT(MessageOf(status), HasSubstr("model.safetensors: ends at byte 3145728"));
+  EXPECT_THAT(MessageOf(status), HasSubstr("tensor \"c\""));
   EXPECT_EQ(reader.CheckUnchanged().code(), absl::StatusCode::kFailedPrecondition);
 }
 
@@ -124,7 +124,7 @@ TEST_F(ChunkReaderTest, AFileThatIsWrittenToIsNamed) {
   Read(&reader, "b", {.begin = 0, .rows = 1, .row_bytes = 3, .stride = 3});
   std::filesystem::last_write_time(dir.File("model.safetensors"),
                                    std::filesystem::file_time_type::clock::now());
-  EXPECT_THAT(Message(reader.CheckUnchanged()), HasSubstr("model.safetensors: changed since"));
+  EXPECT_THAT(MessageOf(reader.CheckUnchanged()), HasSubstr("model.safetensors: changed since"));
 
   // Two reads of one chunk see different bytes.
   ChunkReader first(checkpoint.get(), Edges()), second(checkpoint.get(), Edges());
@@ -140,7 +140,7 @@ TEST_F(ChunkReaderTest, AFileThatIsWrittenToIsNamed) {
   std::fputc(file[at] ^ 1, open);
   std::fclose(open);
   Read(&after, "a", one);
-  EXPECT_THAT(Message(before.Merge(after)), HasSubstr("bytes 0 to 1048575 changed while"));
+  EXPECT_THAT(MessageOf(before.Merge(after)), HasSubstr("bytes 0 to 1048575 changed while"));
 }
 
 TEST(JoinChunks, JoinsNeighboursAndDropsTheRest) {
@@ -230,12 +230,12 @@ TEST_F(CompareTest, ADifferenceNamesFileBytesTensorAndDigests) {
   const std::string theirs = DigestText(runs[0].digests.substr(2 * kChunkDigestBytes, 16));
   const absl::Status status = digests->Compare(config, WholeModel(config), 1, 0, runs);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(Message(status), HasSubstr("one.safetensors, bytes 2097152 to 3145727, in tensor"));
-  EXPECT_THAT(Message(status), HasSubstr(checkpoint->FindAt(0, 2 * kMiB)->name))
+  EXPECT_THAT(MessageOf(status), HasSubstr("one.safetensors, bytes 2097152 to 3145727, in tensor"));
+  EXPECT_THAT(MessageOf(status), HasSubstr(checkpoint->FindAt(0, 2 * kMiB)->name))
       << "the first of them";
-  EXPECT_THAT(Message(status), HasSubstr(ours + " here"));
-  EXPECT_THAT(Message(status), HasSubstr(theirs + " there"));
-  EXPECT_THAT(Message(status), HasSubstr("sha256sum"));
+  EXPECT_THAT(MessageOf(status), HasSubstr(ours + " here"));
+  EXPECT_THAT(MessageOf(status), HasSubstr(theirs + " there"));
+  EXPECT_THAT(MessageOf(status), HasSubstr("sha256sum"));
 }
 
 TEST_F(CompareTest, WhatIsMissingOrNoRunIsRefused) {
@@ -244,7 +244,7 @@ TEST_F(CompareTest, WhatIsMissingOrNoRunIsRefused) {
   const auto message = [&](std::vector<ChunkRun> runs) {
     const absl::Status status = digests->Compare(config, share, 1, 0, runs);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    return Message(status);
+    return MessageOf(status);
   };
   EXPECT_THAT(message({}), HasSubstr("does not say what it read of one.safetensors from byte 0"));
   std::vector<ChunkRun> runs = good;

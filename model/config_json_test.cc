@@ -19,23 +19,23 @@ using testing::HasSubstr;
 
 json Valid() { return json::parse(ConfigText(TinyConfig())); }
 
-absl::StatusOr<ModelConfig> Parse(const json& root) {
+absl::StatusOr<ModelConfig> ParseRoot(const json& root) {
   return ParseModelConfig(root.dump(), "config.json");
 }
 
-void ExpectRefused(const json& root, absl::StatusCode code, const std::string& text) {
-  const auto config = Parse(root);
+void ExpectRootRefused(const json& root, absl::StatusCode code, const std::string& text) {
+  const auto config = ParseRoot(root);
   EXPECT_EQ(config.status().code(), code) << text << ": " << config.status();
   EXPECT_THAT(std::string(config.status().message()), HasSubstr(text));
   EXPECT_THAT(std::string(config.status().message()), HasSubstr("config.json"));
 }
 
-void ExpectInvalid(const json& root, const std::string& text) {
-  ExpectRefused(root, absl::StatusCode::kInvalidArgument, text);
+void ExpectRootInvalid(const json& root, const std::string& text) {
+  ExpectRootRefused(root, absl::StatusCode::kInvalidArgument, text);
 }
 
-void ExpectUnsupported(const json& root, const std::string& text) {
-  ExpectRefused(root, absl::StatusCode::kUnimplemented, text);
+void ExpectRootUnsupported(const json& root, const std::string& text) {
+  ExpectRootRefused(root, absl::StatusCode::kUnimplemented, text);
 }
 
 TEST(ModelConfig, ReadsEveryField) {
@@ -43,7 +43,7 @@ TEST(ModelConfig, ReadsEveryField) {
   root["eos_token_id"] = {7, 9, 7};
   root["tie_word_embeddings"] = true;
   root["rope_theta"] = 1e6;
-  const auto config = Parse(root);
+  const auto config = ParseRoot(root);
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->architecture, "Qwen3ForCausalLM");
   EXPECT_EQ(config->model_type, "qwen3");
@@ -74,9 +74,9 @@ TEST(ModelConfig, NamesEachMissingField) {
                            "vocab_size", "max_position_embeddings", "rms_norm_eps"}) {
     json root = Valid();
     root.erase(name);
-    ExpectInvalid(root, std::string(name) + " is missing");
+    ExpectRootInvalid(root, std::string(name) + " is missing");
     root[name] = nullptr;
-    ExpectInvalid(root, std::string(name) + " is missing");
+    ExpectRootInvalid(root, std::string(name) + " is missing");
   }
 }
 
@@ -94,44 +94,44 @@ TEST(ModelConfig, NamesEachWrongTypeAndLimit) {
          {json("24"), json(true), json::array({24}), json(24.0), json(24.5), json::object()}) {
       json root = Valid();
       root[size.name] = value;
-      ExpectInvalid(root, std::string(size.name) + " must be an integer");
+      ExpectRootInvalid(root, std::string(size.name) + " must be an integer");
     }
     for (const json& value : {json(0), json(-1), json(size.most + 1), json(INT64_MAX),
                               json(INT64_MIN), json(UINT64_MAX)}) {
       json root = Valid();
       root[size.name] = value;
-      ExpectInvalid(root, std::string(size.name) + " is " + value.dump());
+      ExpectRootInvalid(root, std::string(size.name) + " is " + value.dump());
     }
   }
   for (const char* name : {"rms_norm_eps", "rope_theta"}) {
     for (const json& value : {json("1"), json(0), json(-1), json(1e300)}) {
       json root = Valid();
       root[name] = value;
-      ExpectInvalid(root, name);
+      ExpectRootInvalid(root, name);
     }
   }
   json root = Valid();
   root["tie_word_embeddings"] = "yes";
-  ExpectInvalid(root, "tie_word_embeddings must be true or false");
+  ExpectRootInvalid(root, "tie_word_embeddings must be true or false");
 }
 
 TEST(ModelConfig, ChecksHowFieldsFitTogether) {
   json root = Valid();
   root["num_key_value_heads"] = 3;
-  ExpectInvalid(root, "num_key_value_heads 3 does not divide num_attention_heads 4");
+  ExpectRootInvalid(root, "num_key_value_heads 3 does not divide num_attention_heads 4");
   root = Valid();
   root["head_dim"] = 7;
-  ExpectInvalid(root, "head_dim 7 is odd");
+  ExpectRootInvalid(root, "head_dim 7 is odd");
   root = Valid();
   root["eos_token_id"] = 200;
-  ExpectInvalid(root, "eos_token_id holds 200");
+  ExpectRootInvalid(root, "eos_token_id holds 200");
   root["eos_token_id"] = json::array({1, "x"});
-  ExpectInvalid(root, "eos_token_id");
+  ExpectRootInvalid(root, "eos_token_id");
   root["eos_token_id"] = std::vector<int>(kEosTokensMax + 1, 1);
-  ExpectInvalid(root, "eos_token_id has 65 entries");
+  ExpectRootInvalid(root, "eos_token_id has 65 entries");
   root = Valid();
   root["model_type"] = "llama";
-  ExpectInvalid(root, "model_type is \"llama\"");
+  ExpectRootInvalid(root, "model_type is \"llama\"");
 }
 
 // The fields that transformers 5 renamed.
@@ -142,29 +142,29 @@ TEST(ModelConfig, AcceptsBothSpellings) {
   root.erase("rope_theta");
   root["rope_parameters"] = {{"rope_theta", 5e6}, {"rope_type", "default"}};
   root["layer_types"] = std::vector<std::string>(3, "full_attention");
-  auto config = Parse(root);
+  auto config = ParseRoot(root);
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->dtype, DType::kF16);
   EXPECT_EQ(config->rope.theta, 5e6);
 
   root["rope_theta"] = 5e6;
   root["torch_dtype"] = "float16";
-  EXPECT_TRUE(Parse(root).ok()) << Parse(root).status();
+  EXPECT_TRUE(ParseRoot(root).ok()) << ParseRoot(root).status();
   root["rope_theta"] = 1e6;
-  ExpectInvalid(root, "rope_theta and rope_parameters.rope_theta differ");
+  ExpectRootInvalid(root, "rope_theta and rope_parameters.rope_theta differ");
   root["rope_theta"] = 5e6;
   root["torch_dtype"] = "float32";
-  ExpectInvalid(root, "dtype and torch_dtype differ");
+  ExpectRootInvalid(root, "dtype and torch_dtype differ");
   root.erase("rope_theta");
   root["rope_parameters"].erase("rope_theta");
   root.erase("torch_dtype");
   root.erase("head_dim");
-  config = Parse(root);
+  config = ParseRoot(root);
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->rope.theta, 10000) << "as transformers has it";
   EXPECT_EQ(config->head_dim, 128) << "of Qwen3, as transformers has it";
   root["rope_parameters"] = 3;
-  ExpectInvalid(root, "rope_parameters must be an object");
+  ExpectRootInvalid(root, "rope_parameters must be an object");
 }
 
 TEST(ModelConfig, RefusesByNameWhatItDoesNotRun) {
@@ -173,27 +173,28 @@ TEST(ModelConfig, RefusesByNameWhatItDoesNotRun) {
     root[name] = std::move(value);
     return root;
   };
-  ExpectUnsupported(with("architectures", {"MambaForCausalLM"}),
-                    "architecture \"MambaForCausalLM\" is not supported; supported: "
-                    "Qwen3ForCausalLM");
-  ExpectUnsupported(with("hidden_act", "gelu"), "hidden_act \"gelu\"");
-  ExpectUnsupported(with("torch_dtype", "float64"), "torch_dtype \"float64\"");
-  ExpectUnsupported(with("quantization_config", {{"quant_method", "fp8"}}), "\"fp8\"");
-  ExpectUnsupported(with("quantization_config", json::object()), "quantization_config");
-  ExpectUnsupported(with("rope_scaling", {{"type", "su"}}), "rope_scaling: rope_type \"su\"");
-  ExpectUnsupported(
+  ExpectRootUnsupported(with("architectures", {"MambaForCausalLM"}),
+                        "architecture \"MambaForCausalLM\" is not supported; supported: "
+                        "Qwen3ForCausalLM");
+  ExpectRootUnsupported(with("hidden_act", "gelu"), "hidden_act \"gelu\"");
+  ExpectRootUnsupported(with("torch_dtype", "float64"), "torch_dtype \"float64\"");
+  ExpectRootUnsupported(with("quantization_config", {{"quant_method", "fp8"}}), "\"fp8\"");
+  ExpectRootUnsupported(with("quantization_config", json::object()), "quantization_config");
+  ExpectRootUnsupported(with("rope_scaling", {{"type", "su"}}), "rope_scaling: rope_type \"su\"");
+  ExpectRootUnsupported(
       with("rope_parameters", {{"rope_theta", 1e6}, {"rope_type", "longrope"}}),
       "\"longrope\" is not supported; supported: default, dynamic, linear, llama3, yarn");
-  ExpectUnsupported(with("partial_rotary_factor", 0.5), "partial_rotary_factor");
-  ExpectUnsupported(with("dual_chunk_attention_config", {{"chunk_size", 262144}}), "dual chunk");
-  ExpectUnsupported(with("layer_types", {"full_attention", "linear_attention"}),
-                    "\"linear_attention\"");
+  ExpectRootUnsupported(with("partial_rotary_factor", 0.5), "partial_rotary_factor");
+  ExpectRootUnsupported(with("dual_chunk_attention_config", {{"chunk_size", 262144}}),
+                        "dual chunk");
+  ExpectRootUnsupported(with("layer_types", {"full_attention", "linear_attention"}),
+                        "\"linear_attention\"");
 }
 
 TEST(ModelConfig, BiasesAreSwitchedOn) {
   json root = Valid();
   const auto tensors = [&] {
-    const auto config = Parse(root);
+    const auto config = ParseRoot(root);
     EXPECT_TRUE(config.ok()) << config.status();
     return config.ok() ? ListCheckpointTensors(*config).size() : 0;
   };
@@ -216,7 +217,7 @@ TEST(ModelConfig, SomeLayersAreDense) {
   root["num_experts_per_tok"] = 2;
   root["moe_intermediate_size"] = 24;
   const auto must = [&] {
-    const auto config = Parse(root);
+    const auto config = ParseRoot(root);
     EXPECT_TRUE(config.ok()) << config.status();
     return config.ok() ? *config : ModelConfig();
   };
@@ -240,13 +241,13 @@ TEST(ModelConfig, SomeLayersAreDense) {
   EXPECT_FALSE(must().has_experts());
   EXPECT_TRUE(must().dense_layers.empty()) << "nothing is left of the mixture";
   root["mlp_only_layers"] = {-1};
-  ExpectInvalid(root, "mlp_only_layers holds -1");
+  ExpectRootInvalid(root, "mlp_only_layers holds -1");
 }
 
 TEST(ModelConfig, WithoutADTypeAsksTheCheckpoint) {
   json root = Valid();
   root.erase("torch_dtype");
-  ExpectInvalid(root, "dtype is missing, and there is no checkpoint beside it");
+  ExpectRootInvalid(root, "dtype is missing, and there is no checkpoint beside it");
   TempDir dir;
   dir.Write("config.json", root.dump());
   EXPECT_EQ(LoadModelConfig(dir.path()).status().code(), absl::StatusCode::kNotFound);
@@ -270,16 +271,16 @@ TEST(ModelConfig, ASlidingWindowCountsOnlyWhenItSlides) {
   json root = Valid();
   root["sliding_window"] = 32;
   root["use_sliding_window"] = false;
-  EXPECT_TRUE(Parse(root).ok());
+  EXPECT_TRUE(ParseRoot(root).ok());
   root["use_sliding_window"] = true;
   root["max_window_layers"] = 2;
-  ExpectUnsupported(root, "use_sliding_window");
+  ExpectRootUnsupported(root, "use_sliding_window");
   root["max_window_layers"] = 3;
-  EXPECT_TRUE(Parse(root).ok()) << "no layer beyond the third";
+  EXPECT_TRUE(ParseRoot(root).ok()) << "no layer beyond the third";
   root.erase("max_window_layers");
-  ExpectUnsupported(root, "use_sliding_window");
+  ExpectRootUnsupported(root, "use_sliding_window");
   root["sliding_window"] = nullptr;
-  EXPECT_TRUE(Parse(root).ok());
+  EXPECT_TRUE(ParseRoot(root).ok());
 }
 
 TEST(ModelConfig, RefusesWhatIsNotAConfiguration) {

@@ -89,7 +89,7 @@ absl::Status DecodeFile(Cutter* cutter, DigestCache* cache) {
   return absl::OkStatus();
 }
 
-absl::Status SystemError(std::string_view what, const std::string& path) {
+absl::Status FailedTo(std::string_view what, const std::string& path) {
   return absl::UnavailableError(
       absl::StrCat("cannot ", std::string(what), " ", path, ": ", std::strerror(errno)));
 }
@@ -98,10 +98,10 @@ absl::Status WriteAll(int descriptor, std::string_view bytes, const std::string&
   while (!bytes.empty()) {
     const ssize_t written = write(descriptor, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return SystemError("write", path);
+    if (written <= 0) return FailedTo("write", path);
     bytes.remove_prefix(static_cast<size_t>(written));
   }
-  return fsync(descriptor) == 0 ? absl::OkStatus() : SystemError("write", path);
+  return fsync(descriptor) == 0 ? absl::OkStatus() : FailedTo("write", path);
 }
 
 }  // namespace
@@ -158,14 +158,14 @@ absl::StatusOr<DigestCache> ReadDigestCache(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
   if (descriptor < 0) {
     if (errno == ENOENT || errno == ENOTDIR) return absl::NotFoundError(path);
-    return SystemError("open", path);
+    return FailedTo("open", path);
   }
   struct Closer {
     int descriptor;
     ~Closer() { close(descriptor); }
   } const closer{descriptor};
   struct stat info;
-  if (fstat(descriptor, &info) != 0) return SystemError("look at", path);
+  if (fstat(descriptor, &info) != 0) return FailedTo("look at", path);
   if (!S_ISREG(info.st_mode)) return absl::NotFoundError(absl::StrCat(path, ": not a file"));
   if (info.st_size > kDigestCacheBytesMax) {
     return absl::InvalidArgumentError(
@@ -176,7 +176,7 @@ absl::StatusOr<DigestCache> ReadDigestCache(const std::string& path) {
   while (done < bytes.size()) {
     const ssize_t got = read(descriptor, bytes.data() + done, bytes.size() - done);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return SystemError("read", path);
+    if (got < 0) return FailedTo("read", path);
     if (got == 0) break;
     done += static_cast<size_t>(got);
   }
@@ -191,13 +191,13 @@ absl::Status WriteDigestCache(const std::string& path, const DigestCache& cache)
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   std::string temporary = path + ".XXXXXX";
   const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
-  if (descriptor < 0) return SystemError("make", temporary);
+  if (descriptor < 0) return FailedTo("make", temporary);
   absl::Status status = WriteAll(descriptor, EncodeDigestCache(cache), temporary);
   // As the checkpoint: whoever may read that may start from its digests.
   (void)fchmod(descriptor, 0644);
   close(descriptor);
   if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = SystemError("replace", path);
+    status = FailedTo("replace", path);
   }
   if (!status.ok()) unlink(temporary.c_str());
   return status;

@@ -16,7 +16,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 // Reads a whole file the way Checkpoint does.
-absl::StatusOr<std::vector<TensorInfo>> Parse(std::string_view file) {
+absl::StatusOr<std::vector<TensorInfo>> ParseHeader(std::string_view file) {
   const auto size = static_cast<int64_t>(file.size());
   TUTTI_ASSIGN_OR_RETURN(const int64_t header, SafetensorsHeaderBytes(file.substr(0, 8), size));
   return ParseSafetensorsHeader(file.substr(8, static_cast<size_t>(header)), size);
@@ -52,7 +52,7 @@ std::string SmallFile() {
 
 TEST(Safetensors, ReadsWhatItWrites) {
   const std::string file = SmallFile();
-  const auto tensors = Parse(file);
+  const auto tensors = ParseHeader(file);
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   ASSERT_EQ(tensors->size(), 4);
   EXPECT_EQ((*tensors)[0].name, "a");
@@ -67,7 +67,7 @@ TEST(Safetensors, ReadsWhatItWrites) {
 
 TEST(Safetensors, WritesNamesThatNeedEscapes) {
   const std::string name = "quote\" back\\slash \xc3\xa9";
-  const auto tensors = Parse(FileOf({TensorOf(name, StoredType::kU8, {3})}));
+  const auto tensors = ParseHeader(FileOf({TensorOf(name, StoredType::kU8, {3})}));
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   EXPECT_EQ((*tensors)[0].name, name);
 }
@@ -76,7 +76,7 @@ TEST(Safetensors, EveryTypeHasItsNameAndSize) {
   for (int i = 0; i <= static_cast<int>(StoredType::kC64); ++i) {
     const auto type = static_cast<StoredType>(i);
     EXPECT_EQ(StoredTypeFromName(StoredTypeName(type)), type);
-    EXPECT_TRUE(Parse(FileOf({TensorOf("x", type, {3, 5})})).ok());
+    EXPECT_TRUE(ParseHeader(FileOf({TensorOf("x", type, {3, 5})})).ok());
   }
   EXPECT_EQ(StoredTypeBytes(StoredType::kC64), 8);
   EXPECT_EQ(StoredTypeBytes(StoredType::kBF16), 2);
@@ -182,9 +182,9 @@ TEST(Safetensors, BelievesNoLength) {
 TEST(Safetensors, EveryTruncationIsRefused) {
   const std::string file = SmallFile();
   for (size_t n = 0; n < file.size(); ++n) {
-    EXPECT_FALSE(Parse(std::string_view(file).substr(0, n)).ok()) << n;
+    EXPECT_FALSE(ParseHeader(std::string_view(file).substr(0, n)).ok()) << n;
   }
-  EXPECT_FALSE(Parse(file + "x").ok());
+  EXPECT_FALSE(ParseHeader(file + "x").ok());
 }
 
 // Some bytes of length and header changed, removed or added: refused, or still sound. In half of
@@ -220,7 +220,7 @@ TEST(Safetensors, MutatedHeadersAreRefusedOrSound) {
       const auto end = static_cast<size_t>(size);
       mutated = WithLength(mutated.substr(8, end - 8)) + mutated.substr(end);
     }
-    const auto tensors = Parse(mutated);
+    const auto tensors = ParseHeader(mutated);
     if (!tensors.ok()) continue;
     ++accepted;
     ExpectSound(*tensors, static_cast<int64_t>(mutated.size()));
@@ -267,7 +267,7 @@ TEST(Safetensors, TheListOfMalformedFiles) {
   const json expected = json::parse(ReadWholeFile(dir + "expected.json"));
   ASSERT_GE(expected.size(), 11);
   for (const auto& [name, row] : expected.items()) {
-    const auto tensors = Parse(ReadWholeFile(dir + name));
+    const auto tensors = ParseHeader(ReadWholeFile(dir + name));
     EXPECT_EQ(tensors.ok(), row["expect"] == "accept")
         << name << " (" << row["why"] << "): " << tensors.status();
   }

@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "placement/placement_testing.h"
+
 namespace tutti::placement {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr int64_t kGiB = int64_t{1} << 30;
 
 TEST(MaxMemoryTest, Reads) {
   const auto limits = ParseMaxMemory("0=20GiB, w7=1.5GiB");

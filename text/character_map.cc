@@ -22,7 +22,7 @@ uint32_t ReadUnit(std::string_view bytes) {
 // The parts of a unit, as darts-clone packs them.
 bool HasLeaf(uint32_t unit) { return (unit >> 8 & 1) != 0; }
 uint32_t Label(uint32_t unit) { return unit & (1U << 31 | 0xFF); }
-uint32_t Value(uint32_t unit) { return unit & ~(1U << 31); }
+uint32_t ValueOf(uint32_t unit) { return unit & ~(1U << 31); }
 uint32_t Offset(uint32_t unit) { return unit >> 10 << ((unit & 1U << 9) >> 6); }
 
 bool EndsCharacter(std::string_view text, size_t length) {
@@ -74,7 +74,7 @@ CharacterMap::Match CharacterMap::Longest(std::string_view text) const {
     const uint32_t unit = units_[node];
     node ^= Offset(unit);
     if (!HasLeaf(unit) || node >= units_.size() || !EndsCharacter(text, i + 1)) continue;
-    const uint32_t offset = Value(units_[node]);
+    const uint32_t offset = ValueOf(units_[node]);
     // An offset within a character would make text that is none.
     if (offset > targets_.size() || !EndsCharacter(targets_, offset)) continue;
     best = {i + 1, Target(offset)};

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/files_testing.h"
+#include "text/ids_testing.h"
 #include "text/limits.h"
 #include "text/split_pattern.h"
 #include "text/text_testing.h"
@@ -24,18 +25,6 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::vector<TokenId> Ids(const Tokenizer& tokenizer, std::string_view text) {
-  auto ids = tokenizer.Encode(text);
-  EXPECT_TRUE(ids.ok()) << ids.status();
-  return ids.ok() ? *ids : std::vector<TokenId>();
-}
-
-std::vector<TokenId> Ids(const Tokenizer& tokenizer, const std::vector<Segment>& segments) {
-  auto ids = tokenizer.EncodeSegments(segments);
-  EXPECT_TRUE(ids.ok()) << ids.status();
-  return ids.ok() ? *ids : std::vector<TokenId>();
-}
 
 // --- Files ---
 

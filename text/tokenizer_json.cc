@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
+constexpr std::string_view kMetaspace = "\xE2\x96\x81";  // U+2581
 
 absl::Status RefuseType(const json& type, const std::string& path) {
   return RefuseField(path + ".type", absl::StrCat(ShownJson(type), " is not supported"));
@@ -146,7 +146,7 @@ class Reader {
       TUTTI_ASSIGN_OR_RETURN(const TextFields fields,
                              TextFields::Open(value, path, {"type", "prepend"}));
       TUTTI_ASSIGN_OR_RETURN(const std::string prepend, fields.String("prepend"));
-      if (prepend != kSpaceMark) {
+      if (prepend != kMetaspace) {
         return RefuseField(fields.Path("prepend"),
                            absl::StrCat("\"", prepend, "\" is not supported"));
       }
@@ -156,7 +156,7 @@ class Reader {
       return absl::OkStatus();
     }
     if (type == "Replace" && !marks_spaces_) {
-      TUTTI_RETURN_IF_ERROR(CheckReplace(value, path, " ", kSpaceMark));
+      TUTTI_RETURN_IF_ERROR(CheckReplace(value, path, " ", kMetaspace));
       MarkSpaces();
       return absl::OkStatus();
     }
@@ -210,8 +210,8 @@ class Reader {
                            TextFields::Open(value, path,
                                             {"type", "replacement", "prepend_scheme", "split",
                                              "add_prefix_space", "str_rep"}));
-    TUTTI_RETURN_IF_ERROR(fields.MustBe("replacement", {json(kSpaceMark)}));
-    TUTTI_RETURN_IF_ERROR(fields.MustBe("str_rep", {json(kSpaceMark)}));
+    TUTTI_RETURN_IF_ERROR(fields.MustBe("replacement", {json(kMetaspace)}));
+    TUTTI_RETURN_IF_ERROR(fields.MustBe("str_rep", {json(kMetaspace)}));
     TUTTI_ASSIGN_OR_RETURN(spec_->split_at_spaces, fields.Bool("split", true));
     // Files older than prepend_scheme say add_prefix_space.
     TUTTI_ASSIGN_OR_RETURN(const bool add_prefix_space, fields.Bool("add_prefix_space", true));
@@ -285,7 +285,7 @@ class Reader {
 
   absl::Status CheckSpaceDecoder(const json& value, const json& type,
                                  const std::string& path) const {
-    if (type == "Replace") return CheckReplace(value, path, kSpaceMark, " ");
+    if (type == "Replace") return CheckReplace(value, path, kMetaspace, " ");
     if (type == "ByteFallback" || type == "Fuse") {
       return TextFields::Open(value, path, {"type"}).status();
     }
@@ -294,7 +294,7 @@ class Reader {
                              TextFields::Open(value, path,
                                               {"type", "replacement", "prepend_scheme", "split",
                                                "add_prefix_space", "str_rep"}));
-      return fields.MustBe("replacement", {json(kSpaceMark)});
+      return fields.MustBe("replacement", {json(kMetaspace)});
     }
     if (type != "Strip") return RefuseType(type, path);
     TUTTI_ASSIGN_OR_RETURN(const TextFields fields,

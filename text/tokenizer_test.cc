@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "text/ids_testing.h"
 #include "text/limits.h"
 #include "text/text_testing.h"
 #include "text/unicode.h"
@@ -17,18 +18,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::vector<TokenId> Ids(const Tokenizer& tokenizer, std::string_view text) {
-  auto ids = tokenizer.Encode(text);
-  EXPECT_TRUE(ids.ok()) << ids.status();
-  return ids.ok() ? *ids : std::vector<TokenId>();
-}
-
-std::vector<TokenId> Ids(const Tokenizer& tokenizer, const std::vector<Segment>& segments) {
-  auto ids = tokenizer.EncodeSegments(segments);
-  EXPECT_TRUE(ids.ok()) << ids.status();
-  return ids.ok() ? *ids : std::vector<TokenId>();
-}
 
 std::string Text(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   std::string text;

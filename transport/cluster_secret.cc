@@ -16,25 +16,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "transport/descriptor.h"
 #include "transport/keyed_hash.h"
 #include "transport/limits.h"
 
 namespace tutti::transport {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  const int number_;
-};
 
 // A part with its length before it, so that no two lists of parts are the same text.
 void Append(std::string_view part, std::string* text) {
@@ -60,7 +47,7 @@ absl::Status CheckMode(const std::string& path, const struct stat& found) {
 absl::StatusOr<std::shared_ptr<const ClusterSecret>> ClusterSecret::Read(const std::string& path) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat found {};
-  if (file.number() < 0 || fstat(file.number(), &found) != 0) {
+  if (file.get() < 0 || fstat(file.get(), &found) != 0) {
     return absl::NotFoundError(absl::StrCat("cannot read the secret file ", path, ": ",
                                             std::strerror(errno), "; ", kSecretRemedy));
   }
@@ -68,7 +55,7 @@ absl::StatusOr<std::shared_ptr<const ClusterSecret>> ClusterSecret::Read(const s
   std::string bytes(static_cast<size_t>(kSecretBytesMax) + 1, '\0');
   size_t size = 0;
   while (size < bytes.size()) {
-    const ssize_t got = read(file.number(), bytes.data() + size, bytes.size() - size);
+    const ssize_t got = read(file.get(), bytes.data() + size, bytes.size() - size);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
       return absl::UnavailableError(
@@ -91,14 +78,14 @@ absl::StatusOr<std::shared_ptr<const ClusterSecret>> ClusterSecret::Read(const s
 
 absl::Status ClusterSecret::Write(const std::string& path) {
   const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (file.number() < 0) {
+  if (file.get() < 0) {
     const auto code =
         errno == EEXIST ? absl::StatusCode::kAlreadyExists : absl::StatusCode::kUnavailable;
     return absl::Status(
         code, absl::StrCat("cannot make the secret file ", path, ": ", std::strerror(errno)));
   }
   const std::string bytes = RandomNonce();
-  if (write(file.number(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
+  if (write(file.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
     return absl::UnavailableError(absl::StrCat("cannot write the secret file ", path));
   }
   return absl::OkStatus();

@@ -41,7 +41,7 @@ inline constexpr int32_t kSequencesMax = 1 << 16;
 inline constexpr int32_t kModelLenMax = 1 << 30;
 
 // Biased token ids of one sequence, and alternatives reported per token, that a plan may carry. A
-// client may ask for fewer of both (coordinator/limits.h); these only bound the cost of a step.
+// client may ask for fewer of both (door/limits.h); these only bound the cost of a step.
 inline constexpr int32_t kPlanBiasIdsMax = 1 << 16;
 inline constexpr uint32_t kPlanTopLogprobsMax = 1024;
 // For the same reason: tokens that end the output, rows of tokens that it must not have, and the

@@ -19,7 +19,7 @@ absl::Status Finite(const char* field, float value) {
   return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, ", not a number in range"));
 }
 
-absl::Status InRange(const char* field, float value, float low, float high) {
+absl::Status SamplingInRange(const char* field, float value, float low, float high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(field, " is ", value, ", not in [", low, ", ", high, "]"));
@@ -74,8 +74,8 @@ absl::Status ValidateSampling(const v1::SequenceSampling& sampling, int32_t voca
     return absl::InvalidArgumentError(
         absl::StrCat("temperature is ", sampling.temperature(), ", below 0"));
   }
-  TUTTI_RETURN_IF_ERROR(InRange("top_p", sampling.top_p(), 0, 1));
-  TUTTI_RETURN_IF_ERROR(InRange("min_p", sampling.min_p(), 0, 1));
+  TUTTI_RETURN_IF_ERROR(SamplingInRange("top_p", sampling.top_p(), 0, 1));
+  TUTTI_RETURN_IF_ERROR(SamplingInRange("min_p", sampling.min_p(), 0, 1));
   TUTTI_RETURN_IF_ERROR(Finite("repetition_penalty", sampling.repetition_penalty()));
   if (sampling.repetition_penalty() < 0) {
     return absl::InvalidArgumentError(

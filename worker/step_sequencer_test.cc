@@ -13,11 +13,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kRowBytes = 4;
+constexpr int64_t kTinyRowBytes = 4;
 
 StepSequencer::Options Options(bool takes_activations) {
   return {.takes_activations = takes_activations,
-          .activation_row_bytes = kRowBytes,
+          .activation_row_bytes = kTinyRowBytes,
           .max_batch_tokens = 8,
           .max_steps_ahead = 3};
 }
@@ -36,12 +36,12 @@ struct Chunk {
   transport::Payload payload;
 
   Chunk(uint64_t step, int32_t first, int32_t rows, int32_t total, int value)
-      : bytes(rows > 0 ? rows * kRowBytes : 0, std::byte(value)) {
+      : bytes(rows > 0 ? rows * kTinyRowBytes : 0, std::byte(value)) {
     message.set_step(step);
     message.set_first_row(first);
     message.set_rows(rows);
     message.set_total_rows(total);
-    message.set_row_bytes(kRowBytes);
+    message.set_row_bytes(kTinyRowBytes);
     message.set_checksum(transport::Crc32c(bytes));
     const std::span<const std::byte> all(bytes);
     payload.chunks = {all.first(all.size() / 3), all.subspan(all.size() / 3)};
@@ -89,7 +89,7 @@ TEST_F(StepSequencerTest, PairsPlanAndActivationInWhicheverOrderTheyCome) {
   ASSERT_TRUE(Give(Chunk(1, 0, 2, 2, 7)).ok());
   auto ready = Next();
   ASSERT_TRUE(ready.has_value());
-  EXPECT_EQ(ready->activation->bytes.size(), 2u * kRowBytes);
+  EXPECT_EQ(ready->activation->bytes.size(), 2u * kTinyRowBytes);
   EXPECT_EQ(ready->activation->bytes[7], std::byte{7});
   EXPECT_EQ(ready->wait, std::chrono::milliseconds(5));
 
@@ -109,7 +109,7 @@ TEST_F(StepSequencerTest, AssemblesChunks) {
   ASSERT_TRUE(Give(Chunk(1, 2, 3, 5, 2)).ok());
   const auto ready = Next();
   ASSERT_TRUE(ready.has_value());
-  EXPECT_EQ(ready->activation->bytes.size(), 5u * kRowBytes);
+  EXPECT_EQ(ready->activation->bytes.size(), 5u * kTinyRowBytes);
   EXPECT_EQ(ready->activation->bytes[7], std::byte{1});
   EXPECT_EQ(ready->activation->bytes[8], std::byte{2});
 }
@@ -216,7 +216,7 @@ TEST_F(StepSequencerTest, RowsOnTheDeviceAreOneChunkWithoutBytes) {
   const auto second = Next();
   ASSERT_TRUE(second.has_value());
   EXPECT_FALSE(second->on_device);
-  EXPECT_EQ(second->activation->bytes.size(), 2u * kRowBytes);
+  EXPECT_EQ(second->activation->bytes.size(), 2u * kTinyRowBytes);
 }
 
 TEST_F(StepSequencerTest, RowsOnTheDeviceAreAllOfAStepOrNone) {

@@ -10,7 +10,7 @@
 namespace tutti::client {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::array<std::pair<const char*, double>, 4> kQuantiles = {
     {{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}}};
@@ -36,8 +36,8 @@ void AddRow(const std::string& name, const Histogram& histogram, Table* table) {
   table->AddRow(std::move(cells));
 }
 
-Json ToJson(const Histogram& histogram) {
-  Json json{{"count", histogram.count()}, {"mean", Milliseconds(histogram.mean())}};
+OrderedJson ToJson(const Histogram& histogram) {
+  OrderedJson json{{"count", histogram.count()}, {"mean", Milliseconds(histogram.mean())}};
   for (const auto& [label, share] : kQuantiles) {
     json[label] = Milliseconds(histogram.Quantile(share));
   }
@@ -143,37 +143,37 @@ std::string LoadReport::ToText() const {
 }
 
 nlohmann::ordered_json LoadReport::ToJson() const {
-  Json json{{"seconds", Seconds(elapsed_)},
-            {"interrupted", interrupted_},
-            {"answered", succeeded_},
-            {"requests_per_second", PerSecond(succeeded_, elapsed_)},
-            {"output_tokens", output_tokens_},
-            {"output_tokens_per_second", PerSecond(output_tokens_, elapsed_)},
-            {"good", good_},
-            {"goodput_per_second", PerSecond(good_, elapsed_)},
-            {"first_token_ms", tutti::client::ToJson(first_token_)},
-            {"token_gap_ms", tutti::client::ToJson(token_gap_)},
-            {"total_ms", tutti::client::ToJson(total_)}};
+  OrderedJson json{{"seconds", Seconds(elapsed_)},
+                   {"interrupted", interrupted_},
+                   {"answered", succeeded_},
+                   {"requests_per_second", PerSecond(succeeded_, elapsed_)},
+                   {"output_tokens", output_tokens_},
+                   {"output_tokens_per_second", PerSecond(output_tokens_, elapsed_)},
+                   {"good", good_},
+                   {"goodput_per_second", PerSecond(good_, elapsed_)},
+                   {"first_token_ms", tutti::client::ToJson(first_token_)},
+                   {"token_gap_ms", tutti::client::ToJson(token_gap_)},
+                   {"total_ms", tutti::client::ToJson(total_)}};
   const auto add = [](const Cache& cache) {
-    return Json{{"requests", cache.turns},
-                {"prompt_tokens", cache.prompt_tokens},
-                {"cached_tokens", cache.cached_tokens},
-                {"cached_share", Share(cache.cached_tokens, cache.prompt_tokens)},
-                {"repeated_tokens", cache.repeated_tokens}};
+    return OrderedJson{{"requests", cache.turns},
+                       {"prompt_tokens", cache.prompt_tokens},
+                       {"cached_tokens", cache.cached_tokens},
+                       {"cached_share", Share(cache.cached_tokens, cache.prompt_tokens)},
+                       {"repeated_tokens", cache.repeated_tokens}};
   };
   json["prompts"] = add(Total());
-  json["turns"] = Json::array();
+  json["turns"] = OrderedJson::array();
   for (const auto& [turn, cache] : cache_) json["turns"].push_back(add(cache));
   if (const auto right = right_share()) {
     json["answers_known"] = answers_known_;
     json["answers_right"] = answers_right_;
   }
-  json["failures"] = Json::object();
+  json["failures"] = OrderedJson::object();
   for (const auto& [code, failures] : failures_) {
     json["failures"][absl::StatusCodeToString(code)] =
-        Json{{"count", failures.time.count()},
-             {"ms", tutti::client::ToJson(failures.time)},
-             {"example", failures.example}};
+        OrderedJson{{"count", failures.time.count()},
+                    {"ms", tutti::client::ToJson(failures.time)},
+                    {"example", failures.example}};
   }
   return json;
 }

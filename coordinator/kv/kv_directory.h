@@ -25,7 +25,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "base/ids.h"
-#include "coordinator/kv/prefix_hash.h"
+#include "base/sip_hash.h"
 
 namespace tutti::coordinator {
 

@@ -16,14 +16,14 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr int32_t kSize = 4;
+constexpr int32_t kSmallBlock = 4;
 constexpr PipelineId kFirst(0);
 constexpr PipelineId kSecond(1);
 constexpr Hash128 kTenant = {7, 8};
 constexpr Hash128 kOtherTenant = {7, 9};
 
-KvDirectoryOptions Options() {
-  return {.key = {1, 2}, .model_fingerprint = "m", .dtype = "bf16", .block_size = kSize};
+KvDirectoryOptions DirectoryOptions() {
+  return {.key = {1, 2}, .model_fingerprint = "m", .dtype = "bf16", .block_size = kSmallBlock};
 }
 
 std::vector<TokenId> Tokens(int32_t count, TokenId first = 0) {
@@ -44,7 +44,7 @@ std::vector<std::pair<uint32_t, int32_t>> Longest(const KvDirectory& directory,
 
 class KvDirectoryTest : public testing::Test {
  protected:
-  KvDirectoryTest() : directory_(Options()) {
+  KvDirectoryTest() : directory_(DirectoryOptions()) {
     directory_.OpenPipeline(kFirst, 16);
     directory_.OpenPipeline(kSecond, 16);
   }
@@ -56,7 +56,7 @@ class KvDirectoryTest : public testing::Test {
     for (size_t i = shared; i < blocks.size(); ++i) {
       const auto parent = i == 0 ? std::nullopt : std::optional<BlockId>(blocks[i - 1]);
       directory_.Publish(pipeline, domain, parent, BlockId(blocks[i]),
-                         std::span(tokens).subspan(i * kSize, kSize));
+                         std::span(tokens).subspan(i * kSmallBlock, kSmallBlock));
     }
   }
 
@@ -177,7 +177,7 @@ class KvDirectoryRandomTest : public testing::Test {
     Hash128 domain;
     std::vector<TokenId> tokens;
     std::vector<BlockId> blocks;
-    size_t full() const { return tokens.size() / kSize; }
+    size_t full() const { return tokens.size() / kSmallBlock; }
   };
   // The content of a published block: the domain, and all tokens up to its end.
   using Prefix = std::pair<uint64_t, std::vector<TokenId>>;
@@ -204,7 +204,7 @@ class KvDirectoryRandomTest : public testing::Test {
   Holder DrawHolder() {
     Holder holder{.pipeline = static_cast<uint32_t>(random_.Between(0, kPipelines - 1)),
                   .domain = {static_cast<uint64_t>(random_.Between(0, 1)), 0}};
-    for (int64_t i = random_.Between(1, 5 * kSize); i > 0; --i) {
+    for (int64_t i = random_.Between(1, 5 * kSmallBlock); i > 0; --i) {
       holder.tokens.push_back(static_cast<TokenId>(random_.Chance(0.9) ? 0 : 1));
     }
     return holder;
@@ -212,7 +212,8 @@ class KvDirectoryRandomTest : public testing::Test {
 
   static Prefix PrefixOf(const Holder& holder, size_t blocks) {
     return {holder.domain.low,
-            {holder.tokens.begin(), holder.tokens.begin() + static_cast<int64_t>(blocks * kSize)}};
+            {holder.tokens.begin(),
+             holder.tokens.begin() + static_cast<int64_t>(blocks * kSmallBlock)}};
   }
 
   // Whether the plain map has the holder's first `blocks` blocks on a pipeline, and not one more.
@@ -232,7 +233,7 @@ class KvDirectoryRandomTest : public testing::Test {
     BlockPool& pool = pools_[holder.pipeline];
     const PipelineId pipeline(holder.pipeline);
     for (const auto& match : directory_.LongestPerPipeline(holder.domain, holder.tokens)) {
-      ASSERT_TRUE(IsLongest(holder, match.pipeline.value(), match.tokens / kSize));
+      ASSERT_TRUE(IsLongest(holder, match.pipeline.value(), match.tokens / kSmallBlock));
     }
     holder.blocks = directory_.Lookup(holder.domain, holder.tokens, pipeline);
     size_t shared = holder.blocks.size();
@@ -251,7 +252,7 @@ class KvDirectoryRandomTest : public testing::Test {
     for (size_t i = shared; i < holder.full(); ++i) {
       const auto parent = i == 0 ? std::nullopt : std::optional(holder.blocks[i - 1]);
       directory_.Publish(pipeline, holder.domain, parent, holder.blocks[i],
-                         std::span(holder.tokens).subspan(i * kSize, kSize));
+                         std::span(holder.tokens).subspan(i * kSmallBlock, kSmallBlock));
       pool.MarkPublished(holder.blocks[i]);
       plain_[{holder.pipeline, holder.blocks[i].value()}] = PrefixOf(holder, i + 1);
     }
@@ -259,7 +260,7 @@ class KvDirectoryRandomTest : public testing::Test {
   }
 
   Random random_{2};
-  KvDirectory directory_{Options()};
+  KvDirectory directory_{DirectoryOptions()};
   std::vector<BlockPool> pools_ = std::vector<BlockPool>(kPipelines, BlockPool(kBlocks));
   std::map<std::pair<uint32_t, int32_t>, Prefix> plain_;
   std::vector<Holder> holders_;
@@ -283,11 +284,12 @@ TEST_F(KvDirectoryRandomTest, KnowsWhatAPlainMapKnows) {
 // one.
 TEST(KvDirectoryMemoryTest, AHundredAndTwentyEightBytesABlock) {
   constexpr int32_t kBlocks = (1 << 16) + 1;
-  KvDirectory directory(Options());
+  KvDirectory directory(DirectoryOptions());
   directory.OpenPipeline(kFirst, kBlocks);
   for (int32_t block = 0; block < kBlocks; ++block) {
     const auto parent = block % 50 == 0 ? std::nullopt : std::optional(BlockId(block - 1));
-    directory.Publish(kFirst, kTenant, parent, BlockId(block), Tokens(kSize, block * kSize));
+    directory.Publish(kFirst, kTenant, parent, BlockId(block),
+                      Tokens(kSmallBlock, block * kSmallBlock));
   }
   EXPECT_LE(directory.memory_bytes() / kBlocks, 128);
 }
@@ -295,11 +297,11 @@ TEST(KvDirectoryMemoryTest, AHundredAndTwentyEightBytesABlock) {
 // A table that grew would stop the engine for as long as it takes to move it.
 TEST(KvDirectoryMemoryTest, NothingGrowsWhileRequestsWait) {
   constexpr int32_t kBlocks = 3000;
-  KvDirectory directory(Options());
+  KvDirectory directory(DirectoryOptions());
   directory.OpenPipeline(kFirst, kBlocks);
   const int64_t before = directory.memory_bytes();
   for (int32_t block = 0; block < kBlocks; ++block) {
-    directory.Publish(kFirst, kTenant, std::nullopt, BlockId(block), Tokens(kSize, block));
+    directory.Publish(kFirst, kTenant, std::nullopt, BlockId(block), Tokens(kSmallBlock, block));
   }
   EXPECT_EQ(directory.prefixes(), kBlocks);
   EXPECT_EQ(directory.memory_bytes(), before);

@@ -7,7 +7,7 @@ namespace {
 
 using Part = LackingBlocks::Part;
 
-constexpr int32_t kSize = 16;
+constexpr int32_t kWholeBlock = 16;
 const std::string kAll = "\xff\xff";
 
 KvSurvival Lost(StageSet lost, std::vector<std::string> kept) {
@@ -33,17 +33,17 @@ TEST(LackingBlocksTest, APartBeginsAfterTheNearestStageThatHasKeptTheRows) {
   EXPECT_EQ(lacking.PartOf(BlockId(2)), (Part{1, 2}));
   lacking.Lose(Lost(0b0001, {"", kAll, kAll, ""}), 16);
   EXPECT_EQ(lacking.PartOf(BlockId(2)), (Part{2, 2}));
-  lacking.Plan(BlockId(2), {2, 2}, kSize, kSize);
+  lacking.Plan(BlockId(2), {2, 2}, kWholeBlock, kWholeBlock);
   EXPECT_EQ(lacking.PartOf(BlockId(2)), (Part{0, 0}));
-  lacking.Plan(BlockId(2), {0, 0}, kSize, kSize);
+  lacking.Plan(BlockId(2), {0, 0}, kWholeBlock, kWholeBlock);
   EXPECT_FALSE(lacking.IsDue(BlockId(2)));
 }
 
 TEST(LackingBlocksTest, WhatWasPlannedIsBelievedWhenItIsDone) {
   LackingBlocks lacking;
   lacking.Lose(Lost(0b10, {kAll, ""}), 16);
-  lacking.Plan(BlockId(0), {1, 1}, kSize, kSize);
-  lacking.Plan(BlockId(1), {1, 1}, kSize, kSize);
+  lacking.Plan(BlockId(0), {1, 1}, kWholeBlock, kWholeBlock);
+  lacking.Plan(BlockId(1), {1, 1}, kWholeBlock, kWholeBlock);
   lacking.Finish(BlockId(0), {1, 1});
   EXPECT_FALSE(lacking.IsDue(BlockId(1)));
   // The pipeline ends again, and all its workers go on.
@@ -55,10 +55,10 @@ TEST(LackingBlocksTest, WhatWasPlannedIsBelievedWhenItIsDone) {
 TEST(LackingBlocksTest, ABlockIsPlannedInPieces) {
   LackingBlocks lacking;
   lacking.Lose(Lost(0b10, {kAll, ""}), 16);
-  lacking.Plan(BlockId(4), {1, 1}, 10, kSize);
+  lacking.Plan(BlockId(4), {1, 1}, 10, kWholeBlock);
   EXPECT_TRUE(lacking.IsDue(BlockId(4)));
   EXPECT_EQ(lacking.planned_rows(BlockId(4)), 10);
-  lacking.Plan(BlockId(4), {1, 1}, 6, kSize);
+  lacking.Plan(BlockId(4), {1, 1}, 6, kWholeBlock);
   EXPECT_FALSE(lacking.IsDue(BlockId(4)));
 }
 

@@ -52,11 +52,11 @@ const struct {
   int64_t (GpuReading::*bytes)() const;
   bool needs_own;
   bool needs_shard;
-} kMemories[] = {{"total", &GpuReading::total_bytes, false, false},
-                 {"used", &GpuReading::used_bytes, false, false},
-                 {"own", &GpuReading::own_bytes, true, false},
-                 {"cuda", &GpuReading::cuda_bytes, true, true},
-                 {"others", &GpuReading::other_bytes, true, false}};
+} kGpuMemories[] = {{"total", &GpuReading::total_bytes, false, false},
+                    {"used", &GpuReading::used_bytes, false, false},
+                    {"own", &GpuReading::own_bytes, true, false},
+                    {"cuda", &GpuReading::cuda_bytes, true, true},
+                    {"others", &GpuReading::other_bytes, true, false}};
 
 }  // namespace
 
@@ -70,7 +70,7 @@ void WriteGpus(const v1::GetStatusResponse& status, Exposition* to) {
             "Memory of the worker's GPU as its driver counts it, by kind.");
   for (const Gpu& gpu : gpus) {
     if (gpu.reading->total_bytes() == 0) continue;
-    for (const auto& memory : kMemories) {
+    for (const auto& memory : kGpuMemories) {
       if (memory.needs_shard && !gpu.placed) continue;
       if (memory.needs_own && gpu.reading->own_bytes() == 0) continue;
       to->Sample({{"worker", gpu.worker->worker_id()}, {"kind", memory.kind}},

@@ -15,13 +15,13 @@ using metrics::Kind;
 using metrics::Labels;
 using v1::PipelineStatus;
 
-struct Engine {
+struct VllmEngine {
   const PipelineStatus* pipeline;
   Labels labels;
 };
 
-std::vector<Engine> EnginesOf(const v1::GetStatusResponse& status) {
-  std::vector<Engine> engines;
+std::vector<VllmEngine> EnginesOf(const v1::GetStatusResponse& status) {
+  std::vector<VllmEngine> engines;
   for (const PipelineStatus& pipeline : status.pipelines()) {
     engines.push_back(
         {&pipeline,
@@ -35,15 +35,15 @@ double Usage(const PipelineStatus& pipeline) {
 }
 
 template <typename Value>
-void Each(const std::vector<Engine>& engines, const char* name, Kind kind, const char* help,
+void Each(const std::vector<VllmEngine>& engines, const char* name, Kind kind, const char* help,
           Value value, Exposition* to) {
   to->Begin(name, kind, help);
-  for (const Engine& engine : engines) {
+  for (const VllmEngine& engine : engines) {
     to->Sample(engine.labels, static_cast<double>(value(*engine.pipeline)));
   }
 }
 
-void WriteLoad(const v1::GetStatusResponse& status, const std::vector<Engine>& engines,
+void WriteLoad(const v1::GetStatusResponse& status, const std::vector<VllmEngine>& engines,
                Exposition* to) {
   Each(
       engines, "vllm:num_requests_running", Kind::kGauge, "Sequences that run.",
@@ -54,7 +54,7 @@ void WriteLoad(const v1::GetStatusResponse& status, const std::vector<Engine>& e
   };
   Each(engines, "vllm:num_requests_waiting", Kind::kGauge, "Requests that wait.", waiting, to);
   to->Begin("vllm:num_requests_waiting_by_reason", Kind::kGauge, "Requests that wait, by reason.");
-  for (const Engine& engine : engines) {
+  for (const VllmEngine& engine : engines) {
     to->Sample(engine.labels.With({{"reason", "capacity"}}), waiting(*engine.pipeline));
     to->Sample(engine.labels.With({{"reason", "deferred"}}), 0);
   }
@@ -62,19 +62,19 @@ void WriteLoad(const v1::GetStatusResponse& status, const std::vector<Engine>& e
   // The name of earlier years, which dashboards still have.
   Each(engines, "vllm:gpu_cache_usage_perc", Kind::kGauge, "Blocks in use, of 1.", Usage, to);
   to->Begin("vllm:engine_sleep_state", Kind::kGauge, "It never sleeps.");
-  for (const Engine& engine : engines) {
+  for (const VllmEngine& engine : engines) {
     to->Sample(engine.labels.With({{"sleep_state", "awake"}}), 1);
     to->Sample(engine.labels.With({{"sleep_state", "weights_offloaded"}}), 0);
     to->Sample(engine.labels.With({{"sleep_state", "discard_all"}}), 0);
   }
 }
 
-void WriteInfos(const std::vector<Engine>& engines, double now_s, Exposition* to) {
+void WriteInfos(const std::vector<VllmEngine>& engines, double now_s, Exposition* to) {
   to->Begin("vllm:lora_requests_info", Kind::kGauge, "There are no adapters.");
   to->Sample({{"max_lora", "0"}, {"waiting_lora_adapters", ""}, {"running_lora_adapters", ""}},
              now_s);
   to->Begin("vllm:cache_config_info", Kind::kGauge, "1; the KV cache.");
-  for (const Engine& engine : engines) {
+  for (const VllmEngine& engine : engines) {
     to->Sample(
         engine.labels.With({{"block_size", absl::StrCat(engine.pipeline->block_size())},
                             {"num_gpu_blocks", absl::StrCat(engine.pipeline->blocks_total())},
@@ -88,7 +88,7 @@ void WriteInfos(const std::vector<Engine>& engines, double now_s, Exposition* to
 }  // namespace
 
 void WriteVllmStatus(const v1::GetStatusResponse& status, double now_s, Exposition* to) {
-  const std::vector<Engine> engines = EnginesOf(status);
+  const std::vector<VllmEngine> engines = EnginesOf(status);
   if (engines.empty()) return;
   WriteLoad(status, engines, to);
   WriteInfos(engines, now_s, to);

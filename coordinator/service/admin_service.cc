@@ -5,11 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/plain_name.h"
-#include "coordinator/service/client_call.h"
-#include "coordinator/service/door.h"
-#include "coordinator/service/message_parser.h"
 #include "coordinator/service/prompt_requests.h"
-#include "coordinator/service/tenant.h"
+#include "door/door.h"
+#include "door/grpc/client_call.h"
+#include "door/grpc/message_parser.h"
+#include "door/tenant.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -20,7 +20,7 @@ constexpr size_t kLookupsMax = 64;
 
 }  // namespace
 
-AdminService::AdminService(const ServedModel* model, EngineLoop* engine, const Door* door,
+AdminService::AdminService(const ServedModel* model, EngineLoop* engine, const door::Door* door,
                            DomainOf domain_of)
     : model_(model),
       engine_(engine),
@@ -48,23 +48,23 @@ grpc::ServerUnaryReactor* AdminService::LookupPrefix(grpc::CallbackServerContext
   auto* reactor = context->DefaultReactor();
   // A unary call's messages live until its reactor has finished, also after the client has left.
   const bool queued =
-      pool_.Submit([this, request, response, reactor, tenants = TenantsOf(*context)] {
+      pool_.Submit([this, request, response, reactor, tenants = door::TenantsOf(*context)] {
         Lookup lookup;
-        const absl::Status read = WithinMemory([&]() -> absl::Status {
+        const absl::Status read = door::WithinMemory([&]() -> absl::Status {
           v1::LookupPrefixRequest message;
-          TUTTI_RETURN_IF_ERROR(ParseMessage(*request, &message));
+          TUTTI_RETURN_IF_ERROR(door::ParseMessage(*request, &message));
           TUTTI_ASSIGN_OR_RETURN(lookup, ReadLookup(message, tenants, *model_));
           return absl::OkStatus();
         });
-        if (!read.ok()) return reactor->Finish(ToGrpc(read));
+        if (!read.ok()) return reactor->Finish(door::ToGrpc(read));
         engine_->LookupPrefix(domain_of_(lookup.tenant), std::move(lookup.tokens),
                               [reactor, response](const v1::LookupPrefixResponse& found) {
-                                *response = Serialize(found);
+                                *response = door::Serialize(found);
                                 reactor->Finish(grpc::Status::OK);
                               });
       });
   if (!queued) {
-    reactor->Finish(ToGrpc(absl::ResourceExhaustedError(
+    reactor->Finish(door::ToGrpc(absl::ResourceExhaustedError(
         absl::StrCat(kLookupsMax, " prompts are being looked up already"))));
   }
   return reactor;
@@ -75,12 +75,13 @@ grpc::ServerUnaryReactor* AdminService::DrainWorker(grpc::CallbackServerContext*
                                                     v1::DrainWorkerResponse* response) {
   auto* reactor = context->DefaultReactor();
   if (!IsPlainName(request->worker_id())) {
-    reactor->Finish(ToGrpc(absl::InvalidArgumentError("worker_id is not the name of a worker")));
+    reactor->Finish(
+        door::ToGrpc(absl::InvalidArgumentError("worker_id is not the name of a worker")));
     return reactor;
   }
   engine_->DrainWorker(*request, [reactor, response](absl::StatusOr<std::string> state) {
     if (state.ok()) response->set_state(*std::move(state));
-    reactor->Finish(ToGrpc(state.status()));
+    reactor->Finish(door::ToGrpc(state.status()));
   });
   return reactor;
 }

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "coordinator/kv/prefix_hash.h"
-#include "coordinator/service/door.h"
+#include "base/sip_hash.h"
 #include "coordinator/service/engine_loop.h"
 #include "coordinator/service/served_model.h"
-#include "coordinator/service/work_pool.h"
+#include "door/door.h"
+#include "door/work_pool.h"
 #include "tutti/v1/cluster.grpc.pb.h"
 
 namespace tutti::coordinator {
@@ -26,7 +26,8 @@ class AdminService
   using DomainOf = std::function<Hash128(std::string_view tenant)>;
 
   // REQUIRES: `model`, `engine`, `door` and everything that `domain_of` uses outlive the service.
-  AdminService(const ServedModel* model, EngineLoop* engine, const Door* door, DomainOf domain_of);
+  AdminService(const ServedModel* model, EngineLoop* engine, const door::Door* door,
+               DomainOf domain_of);
 
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest* request,
@@ -41,9 +42,9 @@ class AdminService
  private:
   const ServedModel* const model_;
   EngineLoop* const engine_;
-  const Door* const door_;
+  const door::Door* const door_;
   const DomainOf domain_of_;
-  WorkPool pool_;
+  door::WorkPool pool_;
 };
 
 }  // namespace tutti::coordinator

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "text/template_json.h"
 
 namespace tutti::coordinator {
@@ -27,23 +27,24 @@ absl::Status CheckSizes(const v1::ChatMessages& chat, const std::string& path) {
   if (chat.messages_size() == 0) {
     return absl::InvalidArgumentError(absl::StrCat(path, ".messages is empty"));
   }
-  if (chat.messages_size() > kChatMessagesMax) {
+  if (chat.messages_size() > door::kChatMessagesMax) {
     return absl::InvalidArgumentError(absl::StrCat(path, ".messages has ", chat.messages_size(),
-                                                   " entries, the limit is ", kChatMessagesMax));
+                                                   " entries, the limit is ",
+                                                   door::kChatMessagesMax));
   }
   int64_t bytes = 0;
   for (const v1::ChatMessage& message : chat.messages()) bytes += BytesOf(message);
-  if (bytes > kPromptBytesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ".messages hold ", bytes, " bytes, the limit is ", kPromptBytesMax));
+  if (bytes > door::kPromptBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ".messages hold ", bytes,
+                                                   " bytes, the limit is ", door::kPromptBytesMax));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckName(const std::string& name, const std::string& path) {
-  if (static_cast<int64_t>(name.size()) <= kChatNameBytesMax) return absl::OkStatus();
+  if (static_cast<int64_t>(name.size()) <= door::kChatNameBytesMax) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(path, " has ", name.size(), " bytes, the limit is ", kChatNameBytesMax));
+      absl::StrCat(path, " has ", name.size(), " bytes, the limit is ", door::kChatNameBytesMax));
 }
 
 // A field that only messages of one role have.
@@ -72,10 +73,10 @@ absl::Status CheckFields(const v1::ChatMessage& message, const std::string& path
   TUTTI_RETURN_IF_ERROR(CheckName(message.name(), absl::StrCat(path, ".name")));
   TUTTI_RETURN_IF_ERROR(CheckName(message.metadata(), absl::StrCat(path, ".metadata")));
   TUTTI_RETURN_IF_ERROR(CheckName(message.tool_call_id(), absl::StrCat(path, ".tool_call_id")));
-  if (message.tool_calls_size() <= kToolCallsMax) return absl::OkStatus();
+  if (message.tool_calls_size() <= door::kToolCallsMax) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(path, ".tool_calls has ",
                                                  message.tool_calls_size(),
-                                                 " entries, the limit is ", kToolCallsMax));
+                                                 " entries, the limit is ", door::kToolCallsMax));
 }
 
 absl::StatusOr<Json> CallJson(const v1::ToolCall& call, const std::string& path) {
@@ -130,9 +131,9 @@ absl::StatusOr<Json> ChatMessagesJson(const v1::ChatMessages& chat, const std::s
 
 absl::StatusOr<Json> TemplateKwargsJson(const v1::ChatMessages& chat, const std::string& path) {
   const std::string field = absl::StrCat(path, ".template_kwargs_json");
-  if (static_cast<int64_t>(chat.template_kwargs_json().size()) > kTemplateKwargsBytesMax) {
+  if (static_cast<int64_t>(chat.template_kwargs_json().size()) > door::kTemplateKwargsBytesMax) {
     return absl::InvalidArgumentError(
-        absl::StrCat(field, " is longer than ", kTemplateKwargsBytesMax, " bytes"));
+        absl::StrCat(field, " is longer than ", door::kTemplateKwargsBytesMax, " bytes"));
   }
   Json kwargs = Json::object();
   if (!chat.template_kwargs_json().empty()) {

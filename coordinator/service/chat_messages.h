@@ -16,7 +16,7 @@ namespace tutti::coordinator {
 // "arguments"}}, the arguments an object), "tool_call_id", "name", "reasoning_content", "metadata".
 //
 // INVALID_ARGUMENT names the field below `path`: an unknown role, a field that the role does not
-// have, arguments that are no JSON object, more than coordinator/limits.h allows.
+// have, arguments that are no JSON object, more than door/limits.h allows.
 absl::StatusOr<nlohmann::ordered_json> ChatMessagesJson(const v1::ChatMessages& chat,
                                                         const std::string& path);
 

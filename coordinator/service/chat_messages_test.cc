@@ -6,7 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "text/chat_template.h"
 
 namespace tutti::coordinator {
@@ -106,17 +106,18 @@ TEST(ChatMessages, ErrorsNameTheField) {
 TEST(ChatMessages, LimitsHoldAtTheirEdges) {
   const auto filled = [](int64_t bytes) { return std::string(static_cast<size_t>(bytes), 'x'); };
   v1::ChatMessages chat = Conversation();
-  chat.mutable_messages(1)->mutable_tool_calls(0)->set_name(filled(kChatNameBytesMax));
-  chat.mutable_messages(2)->set_name(filled(kChatNameBytesMax));
-  while (chat.messages(1).tool_calls_size() < kToolCallsMax) {
+  chat.mutable_messages(1)->mutable_tool_calls(0)->set_name(filled(door::kChatNameBytesMax));
+  chat.mutable_messages(2)->set_name(filled(door::kChatNameBytesMax));
+  while (chat.messages(1).tool_calls_size() < door::kToolCallsMax) {
     chat.mutable_messages(1)->add_tool_calls()->set_name("now");
   }
   EXPECT_TRUE(ChatMessagesJson(chat, "chat").ok());
   const std::string limit = "has 257 bytes, the limit is 256";
-  ExpectRefused("chat.messages[2].name " + limit,
-                [&](auto* c) { c->mutable_messages(2)->set_name(filled(kChatNameBytesMax + 1)); });
+  ExpectRefused("chat.messages[2].name " + limit, [&](auto* c) {
+    c->mutable_messages(2)->set_name(filled(door::kChatNameBytesMax + 1));
+  });
   ExpectRefused("chat.messages[1].tool_calls[0].id " + limit, [&](auto* c) {
-    c->mutable_messages(1)->mutable_tool_calls(0)->set_id(filled(kChatNameBytesMax + 1));
+    c->mutable_messages(1)->mutable_tool_calls(0)->set_id(filled(door::kChatNameBytesMax + 1));
   });
   ExpectRefused("chat.messages[1].tool_calls has 129 entries, the limit is 128", [&](auto* c) {
     *c = chat;
@@ -124,8 +125,8 @@ TEST(ChatMessages, LimitsHoldAtTheirEdges) {
   });
   // All fields count.
   ExpectRefused("chat.messages hold", [&](auto* c) {
-    c->mutable_messages(0)->set_content(filled(kPromptBytesMax / 2));
-    c->mutable_messages(1)->set_reasoning_content(filled(kPromptBytesMax / 2));
+    c->mutable_messages(0)->set_content(filled(door::kPromptBytesMax / 2));
+    c->mutable_messages(1)->set_reasoning_content(filled(door::kPromptBytesMax / 2));
   });
 }
 

@@ -9,8 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/byte_size.h"
+#include "base/clock.h"
 #include "coordinator/service/limits.h"
-#include "coordinator/service/tenant.h"
+#include "door/tenant.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/spdlog.h"
 #include "transport/private_folder.h"
@@ -30,7 +31,7 @@ Coordinator::Coordinator(std::unique_ptr<ServedModel> model, CoordinatorOptions 
 
 Coordinator::~Coordinator() { Shutdown(Duration::zero()); }
 
-PublicPort Coordinator::PublicPortOptions() const {
+door::PublicPort Coordinator::PublicPortOptions() const {
   return {.listen = options_.listen,
           .tls = {options_.tls_certificate, options_.tls_key, options_.tls_client_ca},
           .without_clients_ca = options_.without_clients_ca,
@@ -51,7 +52,7 @@ absl::Status Coordinator::Start() {
   engine.model_fingerprint = model_->fingerprint;
   engine.max_model_len = model_->max_model_len;
   engine.compare_checkpoint = true;
-  engine.prefix_key = RandomKey();
+  engine.prefix_key = door::RandomKey();
   engine.step_metrics = &step_metrics_;
   hub_ = std::make_unique<OutputHub>(
       model_->tokenizer.get(), &clock_,
@@ -63,7 +64,7 @@ absl::Status Coordinator::Start() {
                                          weights_.get());
   generation_ = std::make_unique<GenerationService>(
       model_.get(), &serving_, &clock_, engine_.get(), hub_.get(), options_.share_cache_domain,
-      PublicRoles(PublicPortOptions()), &door_,
+      door::PublicRoles(PublicPortOptions()), &door_,
       std::make_shared<const ResumeTokens>(security.secret() == nullptr
                                                ? transport::RandomNonce()
                                                : security.secret()->KeyFor("resume tokens")),
@@ -207,12 +208,13 @@ absl::Status Coordinator::StartMetricsServer() {
 
 absl::Status Coordinator::StartPublicServer() {
   TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
-                         PublicCredentials(PublicPortOptions()));
+                         door::PublicCredentials(PublicPortOptions()));
   TUTTI_ASSIGN_OR_RETURN(
-      server_, PublicServer::Start("--listen", options_.listen, std::move(credentials),
-                                   !options_.tls_certificate.empty(), &door_.book,
-                                   {generation_.get(), &reflection_},
-                                   transport::PublicPortBounds(transport::RaiseDescriptorLimit())));
+      server_,
+      door::PublicServer::Start("--listen", options_.listen, std::move(credentials),
+                                !options_.tls_certificate.empty(), &door_.book,
+                                {generation_.get(), &reflection_},
+                                transport::PublicPortBounds(transport::RaiseDescriptorLimit())));
   health_ = server_->health();
   for (const char* service : kServices) health_.load()->SetServingStatus(service, false);
   return absl::OkStatus();

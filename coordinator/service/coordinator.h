@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "coordinator/service/admin_service.h"
-#include "coordinator/service/door.h"
 #include "coordinator/service/engine_loop.h"
 #include "coordinator/service/generation_service.h"
 #include "coordinator/service/leader_lease.h"
@@ -20,11 +19,12 @@
 #include "coordinator/service/metrics_page.h"
 #include "coordinator/service/operator_server.h"
 #include "coordinator/service/output_hub.h"
-#include "coordinator/service/port_rules.h"
-#include "coordinator/service/public_server.h"
-#include "coordinator/service/reflection_service.h"
 #include "coordinator/service/served_model.h"
 #include "coordinator/weights/limits.h"
+#include "door/door.h"
+#include "door/grpc/port_rules.h"
+#include "door/grpc/public_server.h"
+#include "door/grpc/reflection_service.h"
 #include "metrics/listener.h"
 #include "metrics/span_writer.h"
 #include "model/digest_run.h"
@@ -60,7 +60,7 @@ struct CoordinatorOptions {
   // Bytes to workers without the checkpoint, all together; 0: no limit.
   int64_t weights_bytes_per_second = kWeightsBytesPerSecond;
   bool share_cache_domain = false;  // all tenants share one cache domain
-  DoorOptions door;                 // bounds of what is held for clients
+  door::DoorOptions door;           // bounds of what is held for clients
   EngineOptions engine;             // model, name and fingerprint are filled in by Start
 };
 
@@ -96,7 +96,7 @@ class Coordinator : public EngineSink {
   std::unique_ptr<model::DigestRun> StartDigests();
   void OfferWeights(std::shared_ptr<const model::CheckpointDigests> digests);
   absl::Status StartPeerServer(const transport::PeerSecurity& security);
-  PublicPort PublicPortOptions() const;
+  door::PublicPort PublicPortOptions() const;
   absl::Status WriteReadyFile() const;
   // Leads at once where there is no lease, or stands by for it.
   absl::Status BeginToLead();
@@ -106,7 +106,7 @@ class Coordinator : public EngineSink {
   const std::unique_ptr<ServedModel> model_;
   const CoordinatorOptions options_;
   const SystemClock clock_{};
-  Door door_;
+  door::Door door_;
   std::unique_ptr<metrics::SpanWriter> spans_;  // null: nothing is traced
   RequestMetrics request_metrics_;
   StepMetrics step_metrics_;
@@ -117,11 +117,11 @@ class Coordinator : public EngineSink {
   std::unique_ptr<model::DigestRun> digests_;
   std::unique_ptr<GenerationService> generation_;
   std::unique_ptr<AdminService> admin_;
-  ReflectionService reflection_{
+  door::ReflectionService reflection_{
       {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection", "tutti.v1.Inference"}};
   std::unique_ptr<transport::GrpcPeerServer> peer_server_;
   std::unique_ptr<OperatorServer> operator_server_;
-  std::unique_ptr<PublicServer> server_;
+  std::unique_ptr<door::PublicServer> server_;
   std::unique_ptr<metrics::Listener> metrics_server_;  // its page sees the engine
   // Set before the engine's thread may use it, through server_; null while starting.
   std::atomic<grpc::HealthCheckServiceInterface*> health_{nullptr};

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/limits.h"
 #include "coordinator/model_testing.h"
+#include "door/limits.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -83,8 +83,8 @@ TEST_F(DetokenizeTest, HoldsItsLimits) {
   // An id of a special token: it has a spelling, and no text.
   const std::vector<int32_t> one = {*model_->tokenizer->SpecialId("<|im_end|>")};
   const auto spelling = static_cast<int64_t>(model_->tokenizer->TokenText(one[0])->size());
-  const int64_t most = kPromptBytesMax / spelling;
-  ASSERT_LT(most, kDetokenizeIdsMax);
+  const int64_t most = door::kPromptBytesMax / spelling;
+  ASSERT_LT(most, door::kDetokenizeIdsMax);
   EXPECT_TRUE(Try(Of(std::vector<int32_t>(most, one[0]))).ok());
   const absl::Status text = Try(Of(std::vector<int32_t>(most + 1, one[0])));
   EXPECT_EQ(text.code(), absl::StatusCode::kInvalidArgument);
@@ -92,9 +92,9 @@ TEST_F(DetokenizeTest, HoldsItsLimits) {
   // Ids of one byte each: their count.
   const auto ids = model_->EncodeText("a", "text");
   ASSERT_TRUE(ids.ok() && ids->size() == 1);
-  EXPECT_TRUE(Try(Of(std::vector<int32_t>(kDetokenizeIdsMax, ids->front()))).ok());
-  EXPECT_EQ(response_.text().size(), static_cast<size_t>(kDetokenizeIdsMax));
-  EXPECT_EQ(Try(Of(std::vector<int32_t>(kDetokenizeIdsMax + 1, ids->front()))),
+  EXPECT_TRUE(Try(Of(std::vector<int32_t>(door::kDetokenizeIdsMax, ids->front()))).ok());
+  EXPECT_EQ(response_.text().size(), static_cast<size_t>(door::kDetokenizeIdsMax));
+  EXPECT_EQ(Try(Of(std::vector<int32_t>(door::kDetokenizeIdsMax + 1, ids->front()))),
             absl::InvalidArgumentError("ids has 1048577 ids, the limit is 1048576"));
 }
 

@@ -13,14 +13,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "coordinator/limits.h"
 #include "coordinator/model_testing.h"
 #include "coordinator/service/detokenize.h"
-#include "coordinator/service/message_parser.h"
 #include "coordinator/service/prompt_requests.h"
 #include "coordinator/service/request_builder.h"
 #include "coordinator/service/request_limits.h"
-#include "coordinator/service/tenant.h"
+#include "door/grpc/message_parser.h"
+#include "door/limits.h"
+#include "door/tenant.h"
 #include "tutti/v1/cluster.pb.h"
 
 namespace tutti::coordinator {
@@ -141,14 +141,15 @@ class DoorLimitsTest : public ::testing::TestWithParam<RequestFieldLimit> {
   // A try as the service does it, from bytes.
   static absl::Status Try(const Message& request) {
     const std::string bytes = request.SerializeAsString();
-    if (static_cast<int64_t>(bytes.size()) > kRequestBytesMax) {
+    if (static_cast<int64_t>(bytes.size()) > door::kRequestBytesMax) {
       return absl::ResourceExhaustedError("gRPC's own limit");  // service_test.cc
     }
     const grpc::Slice slice(bytes);
     const std::unique_ptr<Message> parsed(request.New());
-    TUTTI_RETURN_IF_ERROR(ParseMessage(grpc::ByteBuffer(&slice, 1), parsed.get()));
+    TUTTI_RETURN_IF_ERROR(door::ParseMessage(grpc::ByteBuffer(&slice, 1), parsed.get()));
     if (const auto* generate = dynamic_cast<v1::GenerateRequest*>(parsed.get())) {
-      TUTTI_RETURN_IF_ERROR(TenantOf(generate->tenant(), {}, {.may_name_tenant = true}).status());
+      TUTTI_RETURN_IF_ERROR(
+          door::TenantOf(generate->tenant(), {}, {.may_name_tenant = true}).status());
       return BuildRequest(*generate, *model_).status();
     }
     if (const auto* tokenize = dynamic_cast<v1::TokenizeRequest*>(parsed.get())) {
@@ -308,15 +309,15 @@ TEST(DoorLimits, ConversationsOfOtherRequestsHaveThem) {
   v1::ChatMessage& message = *chat.add_messages();
   message.set_role("user");
   EXPECT_TRUE(try_both().ok());
-  message.set_name(std::string(kChatNameBytesMax + 1, 'a'));
+  message.set_name(std::string(door::kChatNameBytesMax + 1, 'a'));
   EXPECT_THAT(std::string(try_both().message()), HasSubstr("chat.messages[0].name"));
   message.clear_name();
   message.set_role("somebody");
   EXPECT_THAT(std::string(try_both().message()), HasSubstr("chat.messages[0].role"));
   message.set_role("user");
-  message.set_content(std::string(kPromptBytesMax + 1, 'a'));
+  message.set_content(std::string(door::kPromptBytesMax + 1, 'a'));
   EXPECT_TRUE(absl::IsInvalidArgument(try_both()));
-  for (const int64_t count : {kChatMessagesMax + 1, kChatMessagesMax * 10}) {
+  for (const int64_t count : {door::kChatMessagesMax + 1, door::kChatMessagesMax * 10}) {
     chat.clear_messages();
     for (int64_t i = 0; i < count; ++i) chat.add_messages()->set_role("user");
     EXPECT_THAT(std::string(try_both().message()), HasSubstr("messages"));

@@ -12,6 +12,7 @@
 
 #include "coordinator/engine_testing.h"
 #include "coordinator/limits.h"
+#include "coordinator/service/null_sink_testing.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -28,13 +29,6 @@ class JumpingClock : public Clock {
 
  private:
   std::atomic<int64_t> added_{0};
-};
-
-class NullSink : public EngineSink {
- public:
-  void OnTokens(DeliverTokens) override {}
-  void OnFinish(FinishRequest) override {}
-  void OnServing(const ServingChanged&) override {}
 };
 
 class NullLink : public transport::Link {

@@ -9,6 +9,7 @@
 
 #include "coordinator/engine_testing.h"
 #include "coordinator/service/engine_loop.h"
+#include "coordinator/service/null_sink_testing.h"
 #include "coordinator/weights/limits.h"
 #include "coordinator/weights/weights_server.h"
 #include "coordinator/weights/weights_testing.h"
@@ -16,13 +17,6 @@
 
 namespace tutti::coordinator {
 namespace {
-
-class NullSink : public EngineSink {
- public:
-  void OnTokens(DeliverTokens) override {}
-  void OnFinish(FinishRequest) override {}
-  void OnServing(const ServingChanged&) override {}
-};
 
 // Belongs to the loop, and tells of what it sends.
 class ForwardingLink : public transport::Link {

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "coordinator/service/etcd_calls.h"
 #include "coordinator/service/leader_lease.h"
 #include "coordinator/service/leader_watch.h"

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "coordinator/service/leader_lease.h"
 #include "transport/descriptor.h"
 

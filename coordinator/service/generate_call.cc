@@ -4,8 +4,8 @@
 
 #include "coordinator/limits.h"
 #include "coordinator/service/generation_service.h"
-#include "coordinator/service/message_parser.h"
 #include "coordinator/service/resume_builder.h"
+#include "door/grpc/message_parser.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -35,8 +35,8 @@ absl::StatusOr<BuiltRequest> GenerationService::Build(v1::GenerateRequest* messa
                                                       const Call& call,
                                                       StreamBeginning* beginning) {
   TUTTI_ASSIGN_OR_RETURN(const std::string tenant,
-                         TenantOf(message->tenant(), call.tenants, call.rights));
-  TUTTI_RETURN_IF_ERROR(CheckHurry(message->priority(), call.rights));
+                         door::TenantOf(message->tenant(), call.tenants, call.rights));
+  TUTTI_RETURN_IF_ERROR(door::CheckHurry(message->priority(), call.rights));
   ResumeClaims& claims = beginning->claims;
   claims.tenant = resume_tokens_->HashTenant(tenant);
   claims.model = resume_tokens_->HashModel(model_->fingerprint);
@@ -62,19 +62,19 @@ absl::StatusOr<BuiltRequest> GenerationService::Build(v1::GenerateRequest* messa
   return built;
 }
 
-absl::Status GenerationService::Generate(ReceivedRequest received, const Call& call,
-                                         const std::shared_ptr<GenerateStream>& stream) {
+absl::Status GenerationService::Generate(door::ReceivedRequest received, const Call& call,
+                                         const std::shared_ptr<door::GenerateStream>& stream) {
   v1::GenerateRequest message;
-  TUTTI_RETURN_IF_ERROR(ParseMessage(received.bytes, &message));
+  TUTTI_RETURN_IF_ERROR(door::ParseMessage(received.bytes, &message));
   received.bytes.Clear();
   stream->Identify(message.request_id(), RequestId(), {});
   StreamBeginning beginning;
   TUTTI_ASSIGN_OR_RETURN(BuiltRequest built, Build(&message, call, &beginning));
   TUTTI_RETURN_IF_ERROR(serving_->Check());
   // From here on the prompt is held, once for each output, instead of the message.
-  ByteBudget::Charge prompt = std::move(received.charge);
+  door::ByteBudget::Charge prompt = std::move(received.charge);
   if (!prompt.Resize(HeldBytes(built))) {
-    return Overloaded("the coordinator holds as many prompts for this client as it may now");
+    return door::Overloaded("the coordinator holds as many prompts for this client as it may now");
   }
   const int32_t n = built.n;
   const RequestId first(next_request_.fetch_add(static_cast<uint64_t>(n)));
@@ -95,7 +95,7 @@ absl::Status GenerationService::Generate(ReceivedRequest received, const Call& c
 
 absl::Status GenerationService::Begin(const std::string& name, BuiltRequest* built,
                                       StreamBeginning beginning,
-                                      const std::shared_ptr<GenerateStream>& stream) {
+                                      const std::shared_ptr<door::GenerateStream>& stream) {
   const RunningRequests::Name full{
       .owner = tenants_.HashOwner(built->request.tenant, stream->client()), .id = name};
   std::optional<RunningRequests::Running> taken_over;
@@ -107,7 +107,7 @@ absl::Status GenerationService::Begin(const std::string& name, BuiltRequest* bui
     beginning.name = add_name();
     built->output.beginning = std::make_shared<const StreamBeginning>(std::move(beginning));
     hub_->Open(built->request.id, built->n, built->output, stream);
-    return WithinMemory([&] { return Submit(*built, taken_over); });
+    return door::WithinMemory([&] { return Submit(*built, taken_over); });
   };
   if (name.empty()) return begin([] { return nullptr; });
   const MutexLock lock(named_->mutex());
@@ -155,7 +155,7 @@ absl::Status GenerationService::Submit(const BuiltRequest& built,
     arrived.taken_over_outputs = taken_over->outputs;
   }
   if (engine_->Submit(std::move(arrived))) return absl::OkStatus();
-  return Overloaded("too many requests arrive at once");
+  return door::Overloaded("too many requests arrive at once");
 }
 
 void GenerationService::Abandon(RequestId first, int32_t n) {

@@ -4,11 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
-#include "coordinator/not_serving.h"
+#include "coordinator/requests/not_serving.h"
 #include "coordinator/service/detokenize.h"
-#include "coordinator/service/message_parser.h"
 #include "coordinator/service/prompt_requests.h"
 #include "coordinator/service/served_numerics.h"
+#include "door/grpc/message_parser.h"
 #include "transport/grpc/credentials.h"
 
 namespace tutti::coordinator {
@@ -49,10 +49,10 @@ absl::Status ServingState::Check() const {
 GenerationService::GenerationService(const ServedModel* model, const ServingState* serving,
                                      const Clock* clock, EngineLoop* engine, OutputHub* hub,
                                      bool share_cache_domain,
-                                     transport::RoleSet without_certificate, Door* door,
+                                     transport::RoleSet without_certificate, door::Door* door,
                                      std::shared_ptr<const ResumeTokens> resume_tokens,
                                      metrics::SpanWriter* spans)
-    : RawService(v1::GenerateRequest::descriptor()->file()->FindServiceByName("Inference")),
+    : door::RawService(v1::GenerateRequest::descriptor()->file()->FindServiceByName("Inference")),
       share_cache_domain_(share_cache_domain),
       without_certificate_(without_certificate),
       model_(model),
@@ -70,13 +70,13 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
   Serve("GetModel", [this](auto* context) { return BeginGetModel(context); });
 }
 
-void GenerationService::Work(const std::shared_ptr<ClientCall>& call, Instant deadline,
-                             std::function<absl::Status(ReceivedRequest)> work) {
+void GenerationService::Work(const std::shared_ptr<door::ClientCall>& call, Instant deadline,
+                             std::function<absl::Status(door::ReceivedRequest)> work) {
   const bool queued =
       pool_.Submit({.client = call->client(),
                     .bytes = call->request_bytes(),
                     .run = [this, call, deadline, work = std::move(work)] {
-                      std::optional<ReceivedRequest> received = call->TakeRequest();
+                      std::optional<door::ReceivedRequest> received = call->TakeRequest();
                       if (!received || call->ended()) return;
                       if (clock_->Now() >= deadline) {
                         return call->End(
@@ -85,38 +85,38 @@ void GenerationService::Work(const std::shared_ptr<ClientCall>& call, Instant de
                       }
                       const auto bytes = static_cast<int64_t>(received->bytes.Length());
                       const absl::Status done =
-                          WithinMemory([&] { return work(*std::move(received)); });
+                          door::WithinMemory([&] { return work(*std::move(received)); });
                       if (absl::IsInvalidArgument(done)) {
                         ++door_->invalid;
                         return call->Refuse(done, bytes, clock_->Now());
                       }
                       if (!done.ok()) call->End(done);
                     }});
-  if (!queued) call->End(Overloaded("too many requests arrive at once"));
+  if (!queued) call->End(door::Overloaded("too many requests arrive at once"));
 }
 
-ClientCall::Reactor* GenerationService::BeginGenerate(grpc::CallbackServerContext* context) {
-  Call call{
-      .arrival = clock_->Now(),
-      .tenants = TenantsOf(*context),
-      .rights = RightsOf(transport::CallerOf(context->auth_context().get(), without_certificate_))};
+door::ClientCall::Reactor* GenerationService::BeginGenerate(grpc::CallbackServerContext* context) {
+  Call call{.arrival = clock_->Now(),
+            .tenants = door::TenantsOf(*context),
+            .rights = door::RightsOf(
+                transport::CallerOf(context->auth_context().get(), without_certificate_))};
   call.deadline = MonotonicDeadline(context->deadline(), call.arrival);
-  auto stream = std::make_shared<GenerateStream>();
-  stream->SetTrace(StreamTrace(spans_, TraceparentOf(*context)));
+  auto stream = std::make_shared<door::GenerateStream>();
+  stream->SetTrace(door::StreamTrace(spans_, TraceparentOf(*context)));
   return stream->Start(context, door_, [this, stream, call = std::move(call)] {
-    Work(stream, call.deadline, [this, stream, call](ReceivedRequest received) {
+    Work(stream, call.deadline, [this, stream, call](door::ReceivedRequest received) {
       return Generate(std::move(received), call, stream);
     });
   });
 }
 
-ClientCall::Reactor* GenerationService::BeginTokenize(grpc::CallbackServerContext* context) {
+door::ClientCall::Reactor* GenerationService::BeginTokenize(grpc::CallbackServerContext* context) {
   const Instant deadline = MonotonicDeadline(context->deadline(), clock_->Now());
-  auto call = std::make_shared<UnaryCall>();
+  auto call = std::make_shared<door::UnaryCall>();
   return call->Start(context, door_, [this, call, deadline] {
-    Work(call, deadline, [this, call](const ReceivedRequest& received) -> absl::Status {
+    Work(call, deadline, [this, call](const door::ReceivedRequest& received) -> absl::Status {
       v1::TokenizeRequest request;
-      TUTTI_RETURN_IF_ERROR(ParseMessage(received.bytes, &request));
+      TUTTI_RETURN_IF_ERROR(door::ParseMessage(received.bytes, &request));
       v1::TokenizeResponse response;
       TUTTI_RETURN_IF_ERROR(coordinator::Tokenize(request, *model_, &response));
       call->Reply(response);
@@ -125,13 +125,14 @@ ClientCall::Reactor* GenerationService::BeginTokenize(grpc::CallbackServerContex
   });
 }
 
-ClientCall::Reactor* GenerationService::BeginDetokenize(grpc::CallbackServerContext* context) {
+door::ClientCall::Reactor* GenerationService::BeginDetokenize(
+    grpc::CallbackServerContext* context) {
   const Instant deadline = MonotonicDeadline(context->deadline(), clock_->Now());
-  auto call = std::make_shared<UnaryCall>();
+  auto call = std::make_shared<door::UnaryCall>();
   return call->Start(context, door_, [this, call, deadline] {
-    Work(call, deadline, [this, call](const ReceivedRequest& received) -> absl::Status {
+    Work(call, deadline, [this, call](const door::ReceivedRequest& received) -> absl::Status {
       v1::DetokenizeRequest request;
-      TUTTI_RETURN_IF_ERROR(ParseMessage(received.bytes, &request));
+      TUTTI_RETURN_IF_ERROR(door::ParseMessage(received.bytes, &request));
       v1::DetokenizeResponse response;
       TUTTI_RETURN_IF_ERROR(coordinator::Detokenize(request, *model_, &response));
       call->Reply(response);
@@ -140,14 +141,14 @@ ClientCall::Reactor* GenerationService::BeginDetokenize(grpc::CallbackServerCont
   });
 }
 
-ClientCall::Reactor* GenerationService::BeginGetModel(grpc::CallbackServerContext* context) {
-  auto call = std::make_shared<UnaryCall>();
+door::ClientCall::Reactor* GenerationService::BeginGetModel(grpc::CallbackServerContext* context) {
+  auto call = std::make_shared<door::UnaryCall>();
   return call->Start(context, door_, [this, call] {
     if (call->TakeRequest()) DescribeModel(call);  // whatever it holds: there is nothing to ask
   });
 }
 
-void GenerationService::DescribeModel(const std::shared_ptr<UnaryCall>& call) const {
+void GenerationService::DescribeModel(const std::shared_ptr<door::UnaryCall>& call) const {
   v1::GetModelResponse response;
   response.set_name(model_->name);
   response.set_architecture(model_->config.architecture);

@@ -12,17 +12,17 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "coordinator/events.h"
-#include "coordinator/service/door.h"
 #include "coordinator/service/engine_loop.h"
-#include "coordinator/service/generate_stream.h"
 #include "coordinator/service/output_hub.h"
-#include "coordinator/service/raw_service.h"
 #include "coordinator/service/request_builder.h"
 #include "coordinator/service/resume_token.h"
 #include "coordinator/service/running_requests.h"
 #include "coordinator/service/served_model.h"
-#include "coordinator/service/tenant.h"
-#include "coordinator/service/work_pool.h"
+#include "door/door.h"
+#include "door/grpc/generate_stream.h"
+#include "door/grpc/raw_service.h"
+#include "door/tenant.h"
+#include "door/work_pool.h"
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti::coordinator {
@@ -39,14 +39,14 @@ class ServingState {
   ServingChanged now_ ABSL_GUARDED_BY(mutex_) = {.why_not = "no worker has joined yet"};
 };
 
-class GenerationService : public RawService {
+class GenerationService : public door::RawService {
  public:
   // `share_cache_domain`: cached prompts of one tenant serve all. `without_certificate`: the roles
   // of callers that show none. `spans`: null: nothing is traced.
   // REQUIRES: everything outlives the service.
   GenerationService(const ServedModel* model, const ServingState* serving, const Clock* clock,
                     EngineLoop* engine, OutputHub* hub, bool share_cache_domain,
-                    transport::RoleSet without_certificate, Door* door,
+                    transport::RoleSet without_certificate, door::Door* door,
                     std::shared_ptr<const ResumeTokens> resume_tokens,
                     metrics::SpanWriter* spans = nullptr);
 
@@ -61,30 +61,30 @@ class GenerationService : public RawService {
     Instant arrival;
     Instant deadline;
     std::vector<std::string> tenants;  // of the metadata
-    AskerRights rights;
+    door::AskerRights rights;
   };
-  ClientCall::Reactor* BeginGenerate(grpc::CallbackServerContext* context);
-  ClientCall::Reactor* BeginTokenize(grpc::CallbackServerContext* context);
-  ClientCall::Reactor* BeginDetokenize(grpc::CallbackServerContext* context);
-  ClientCall::Reactor* BeginGetModel(grpc::CallbackServerContext* context);
+  door::ClientCall::Reactor* BeginGenerate(grpc::CallbackServerContext* context);
+  door::ClientCall::Reactor* BeginTokenize(grpc::CallbackServerContext* context);
+  door::ClientCall::Reactor* BeginDetokenize(grpc::CallbackServerContext* context);
+  door::ClientCall::Reactor* BeginGetModel(grpc::CallbackServerContext* context);
 
   // Runs `work` on the pool, unless nobody waits for the answer by then. The call ends with the
   // error of `work`, or when memory runs out.
-  void Work(const std::shared_ptr<ClientCall>& call, Instant deadline,
-            std::function<absl::Status(ReceivedRequest)> work);
-  absl::Status Generate(ReceivedRequest received, const Call& call,
-                        const std::shared_ptr<GenerateStream>& stream);
+  void Work(const std::shared_ptr<door::ClientCall>& call, Instant deadline,
+            std::function<absl::Status(door::ReceivedRequest)> work);
+  absl::Status Generate(door::ReceivedRequest received, const Call& call,
+                        const std::shared_ptr<door::GenerateStream>& stream);
   // The request as the core knows it, and what its stream says of itself (generate_call.cc).
   absl::StatusOr<BuiltRequest> Build(v1::GenerateRequest* message, const Call& call,
                                      StreamBeginning* beginning);
   // Opens its outputs and gives them to the engine, in the place of those of the same name.
   absl::Status Begin(const std::string& name, BuiltRequest* built, StreamBeginning beginning,
-                     const std::shared_ptr<GenerateStream>& stream);
+                     const std::shared_ptr<door::GenerateStream>& stream);
   // Gives all outputs to the engine, or none; those of which nothing is left end here.
   absl::Status Submit(const BuiltRequest& built,
                       const std::optional<RunningRequests::Running>& taken_over);
   void Abandon(RequestId first, int32_t n);
-  void DescribeModel(const std::shared_ptr<UnaryCall>& call) const;
+  void DescribeModel(const std::shared_ptr<door::UnaryCall>& call) const;
 
   const bool share_cache_domain_;
   const transport::RoleSet without_certificate_;
@@ -93,13 +93,13 @@ class GenerationService : public RawService {
   const Clock* const clock_;
   EngineLoop* const engine_;
   OutputHub* const hub_;
-  Door* const door_;
-  const TenantHasher tenants_;
+  door::Door* const door_;
+  const door::TenantHasher tenants_;
   const std::shared_ptr<const ResumeTokens> resume_tokens_;
   const std::shared_ptr<RunningRequests> named_ = std::make_shared<RunningRequests>();
   metrics::SpanWriter* const spans_;
   std::atomic<uint64_t> next_request_{1};
-  WorkPool pool_;
+  door::WorkPool pool_;
 };
 
 }  // namespace tutti::coordinator

@@ -18,10 +18,4 @@ absl::StatusOr<uint32_t> NextIncarnation(uint32_t last, int64_t now) {
                    ", above which there is none; remove where it is kept"));
 }
 
-int64_t WallSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace tutti::coordinator

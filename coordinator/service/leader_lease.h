@@ -56,7 +56,5 @@ class LeaderLease {
 // so that it is above all where the last one has been forgotten, and above what coordinators
 // without a lease give themselves. OUT_OF_RANGE: there is none.
 absl::StatusOr<uint32_t> NextIncarnation(uint32_t last, int64_t now);
-// Seconds since 1970, by the wall clock.
-int64_t WallSeconds();
 
 }  // namespace tutti::coordinator

@@ -1,5 +1,5 @@
 // Limits of the coordinator's service that its core does not know; the others are in
-// coordinator/limits.h.
+// coordinator/limits.h and door/limits.h.
 #pragma once
 
 #include <chrono>
@@ -18,14 +18,6 @@ inline constexpr int64_t kBadWordBytesMax = 256;
 inline constexpr int64_t kAllowedTokenIdsMax = 16384;
 // A salt of cached prompts: a random text or a name, as a tenant's.
 inline constexpr int64_t kCacheSaltBytesMax = 256;
-
-// The pause between giving the heap's free memory back and doing so once more: requests that were
-// refused for the bytes that others held are freed by then.
-inline constexpr Duration kTrimAgainAfter = std::chrono::seconds(2);
-
-// Requests up to this size that are refused for what they are wait for their own bytes only, and
-// not for those that others at their address have sent: a prompt that is too long by mistake.
-inline constexpr int64_t kOwnPauseBytesMax = 256 << 10;
 
 // ---- the end of the process
 

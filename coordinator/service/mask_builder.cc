@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/plan_size.h"
 #include "coordinator/service/limits.h"
+#include "coordinator/steps/plan_size.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 // Each word has two spellings.
 static_assert(2 * kBadWordsMax <= kBannedMax);
 
-absl::Status Bad(std::string_view path, std::string_view what) {
+absl::Status BadWord(std::string_view path, std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(absl::string_view(path.data(), path.size()), " ",
                                                  absl::string_view(what.data(), what.size())));
 }
@@ -26,15 +26,16 @@ absl::Status Bad(std::string_view path, std::string_view what) {
 absl::Status AddWord(std::string_view word, const std::string& path, const ServedModel& model,
                      std::set<std::vector<TokenId>>* banned) {
   if (static_cast<int64_t>(word.size()) > kBadWordBytesMax) {
-    return Bad(path, absl::StrCat("has ", word.size(), " bytes, the limit is ", kBadWordBytesMax));
+    return BadWord(path,
+                   absl::StrCat("has ", word.size(), " bytes, the limit is ", kBadWordBytesMax));
   }
   const size_t begin = word.find_first_not_of(" \t\n\v\f\r");
-  if (begin == std::string_view::npos) return Bad(path, "has nothing but white space");
+  if (begin == std::string_view::npos) return BadWord(path, "has nothing but white space");
   for (const std::string_view space : {"", " "}) {
     const std::string text = std::string(space) + std::string(word.substr(begin));
     absl::StatusOr<std::vector<TokenId>> ids = model.tokenizer->Encode(text);
     if (!ids.ok()) return Annotate(ids.status(), path);
-    if (ids->empty()) return Bad(path, "has no tokens");
+    if (ids->empty()) return BadWord(path, "has no tokens");
     banned->insert(*std::move(ids));
   }
   return absl::OkStatus();
@@ -44,13 +45,14 @@ absl::Status BuildBadWords(const v1::SamplingParams& params, const ServedModel& 
                            v1::SequenceSampling* sampling) {
   if (params.bad_words_size() == 0) return absl::OkStatus();
   if (model.tokenizer == nullptr) {
-    return Bad("sampling.bad_words:", absl::StrCat("model '", model.name,
-                                                   "' has no tokenizer files, so its answers have "
-                                                   "no text; use logit_bias"));
+    return BadWord("sampling.bad_words:",
+                   absl::StrCat("model '", model.name,
+                                "' has no tokenizer files, so its answers have "
+                                "no text; use logit_bias"));
   }
   if (params.bad_words_size() > kBadWordsMax) {
-    return Bad("sampling.bad_words", absl::StrCat("has ", params.bad_words_size(),
-                                                  " words, the limit is ", kBadWordsMax));
+    return BadWord("sampling.bad_words", absl::StrCat("has ", params.bad_words_size(),
+                                                      " words, the limit is ", kBadWordsMax));
   }
   std::set<std::vector<TokenId>> banned;
   for (int i = 0; i < params.bad_words_size(); ++i) {
@@ -66,9 +68,9 @@ absl::Status BuildBadWords(const v1::SamplingParams& params, const ServedModel& 
 absl::Status BuildAllowed(const v1::SamplingParams& params, const ServedModel& model,
                           v1::SequenceSampling* sampling) {
   if (params.allowed_token_ids_size() > kAllowedTokenIdsMax) {
-    return Bad("sampling.allowed_token_ids",
-               absl::StrCat("has ", params.allowed_token_ids_size(), " ids, the limit is ",
-                            kAllowedTokenIdsMax));
+    return BadWord("sampling.allowed_token_ids",
+                   absl::StrCat("has ", params.allowed_token_ids_size(), " ids, the limit is ",
+                                kAllowedTokenIdsMax));
   }
   std::vector<TokenId> ids(params.allowed_token_ids().begin(), params.allowed_token_ids().end());
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -100,9 +102,10 @@ absl::Status CheckLeavesToken(const v1::SequenceSampling& sampling, const Served
   }
   const int64_t all = allowed.empty() ? model.config.vocab_size : int64_t{allowed.size()};
   if (static_cast<int64_t>(excluded.size()) < all) return absl::OkStatus();
-  return Bad(allowed.empty() ? "sampling.bad_words" : "sampling.allowed_token_ids",
-             "may leave no token to be drawn: bad_words, or min_tokens and the tokens that end the "
-             "output, exclude all of them");
+  return BadWord(
+      allowed.empty() ? "sampling.bad_words" : "sampling.allowed_token_ids",
+      "may leave no token to be drawn: bad_words, or min_tokens and the tokens that end the "
+      "output, exclude all of them");
 }
 
 }  // namespace

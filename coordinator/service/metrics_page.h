@@ -9,8 +9,8 @@
 
 #include "coordinator/metrics/request_metrics.h"
 #include "coordinator/metrics/step_metrics.h"
-#include "coordinator/service/door.h"
 #include "coordinator/service/engine_loop.h"
+#include "door/door.h"
 #include "metrics/process_metrics.h"
 #include "metrics/span_writer.h"
 
@@ -20,7 +20,7 @@ struct MetricsPage {
   EngineLoop* engine;
   const RequestMetrics* requests;
   const StepMetrics* steps;
-  const Door* door;
+  const door::Door* door;
   const metrics::SpanWriter* spans;  // null: nothing is traced
   std::vector<metrics::CertificateFile> certificates;
   std::string model;        // its name

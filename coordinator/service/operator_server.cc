@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
+#include "door/limits.h"
 #include "transport/connection_table.h"
 #include "transport/limits.h"
 #include "transport/private_folder.h"
@@ -14,18 +15,18 @@
 namespace tutti::coordinator {
 
 absl::StatusOr<std::unique_ptr<OperatorServer>> OperatorServer::Start(const std::string& address,
-                                                                      const PublicPort& port,
+                                                                      const door::PublicPort& port,
                                                                       AdminService* service) {
-  TUTTI_ASSIGN_OR_RETURN(auto credentials, OperatorCredentials(address, port));
+  TUTTI_ASSIGN_OR_RETURN(auto credentials, door::OperatorCredentials(address, port));
   const std::string where = absl::StrCat("--admin-listen ", address);
   std::unique_ptr<OperatorServer> started(new OperatorServer);
   grpc::ServerBuilder builder;
   transport::ConfigurePort(&builder);
   builder.RegisterService(service);
-  builder.SetMaxReceiveMessageSize(kRequestBytesMax);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnectionMax);
+  builder.SetMaxReceiveMessageSize(door::kRequestBytesMax);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, door::kStreamsPerConnectionMax);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
-                             static_cast<int>(Milliseconds(kPublicIdleMax)));
+                             static_cast<int>(Milliseconds(door::kPublicIdleMax)));
   auto listener = transport::GrpcListener::Listen(
       {.address = address,
        .is_secure = transport::SocketFolder(address).empty(),

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "coordinator/service/admin_service.h"
-#include "coordinator/service/port_rules.h"
+#include "door/grpc/port_rules.h"
 #include "transport/grpc/grpc_listener.h"
 
 namespace tutti::coordinator {
@@ -19,7 +19,7 @@ class OperatorServer {
   // Listens on `address`. Errors of OperatorCredentials; UNAVAILABLE when it cannot listen there,
   // or another process does.  REQUIRES: `service` outlives the server.
   static absl::StatusOr<std::unique_ptr<OperatorServer>> Start(const std::string& address,
-                                                               const PublicPort& port,
+                                                               const door::PublicPort& port,
                                                                AdminService* service);
   ~OperatorServer() { Stop(); }
 

@@ -8,8 +8,8 @@
 #include "base/fail_point.h"
 #include "base/id_digest.h"
 #include "coordinator/limits.h"
-#include "coordinator/service/door.h"
 #include "coordinator/service/output_text.h"
+#include "door/door.h"
 #include "text/tokenizer.h"
 
 namespace tutti::coordinator {
@@ -19,7 +19,7 @@ struct OutputHub::Group {
   RequestId first;
   int32_t n = 1;
   int32_t open = 1;  // not ended yet
-  std::shared_ptr<OutputStream> stream;
+  std::shared_ptr<door::OutputStream> stream;
   std::shared_ptr<const StreamBeginning> beginning;  // null: it has been told
   // The facts about it that only the engine knows, since the first token of any output.
   std::shared_ptr<const OutputBegun> begun;
@@ -220,7 +220,7 @@ void OutputHub::Stop() {
 }
 
 void OutputHub::Open(RequestId first, int32_t n, OutputOptions options,
-                     std::shared_ptr<OutputStream> stream) {
+                     std::shared_ptr<door::OutputStream> stream) {
   ++open_streams_;
   mailbox_.Post(Opened{first, n, std::move(options), std::move(stream)});
 }
@@ -249,7 +249,7 @@ void OutputHub::Run() {
 template <typename What>
 void OutputHub::HandleWithinMemory(What what) {
   const RequestId request = what.request;
-  const absl::Status handled = WithinMemory([&] {
+  const absl::Status handled = door::WithinMemory([&] {
     Handle(std::move(what));
     return absl::OkStatus();
   });
@@ -278,7 +278,7 @@ void OutputHub::Handle(Opened opened) {
                                                    .metrics = metrics_,
                                                    .told = nullptr});
   metrics_->OnOpen(opened.n);
-  const absl::Status done = WithinMemory([&] {
+  const absl::Status done = door::WithinMemory([&] {
     for (int32_t i = 0; i < opened.n; ++i) {
       const auto& resume = opened.options.resume;
       if (!resume.empty() && resume[static_cast<size_t>(i)].finished) continue;

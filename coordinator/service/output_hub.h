@@ -16,7 +16,7 @@
 #include "coordinator/events.h"
 #include "coordinator/metrics/request_metrics.h"
 #include "coordinator/service/output_options.h"
-#include "coordinator/service/output_stream.h"
+#include "door/output_stream.h"
 
 namespace tutti::text {
 class Tokenizer;
@@ -50,7 +50,7 @@ class OutputHub {
   // the stream: it ends when the last of them does, or with the first that fails. Comes before they
   // are given to the engine. Of an answer that goes on, what the client has is not sent again.
   void Open(RequestId first, int32_t n, OutputOptions options,
-            std::shared_ptr<OutputStream> stream);
+            std::shared_ptr<door::OutputStream> stream);
   void Tokens(DeliverTokens tokens);
   void Finish(FinishRequest finish);
   // The client left: the stream of these outputs is dropped without a final status.
@@ -63,7 +63,7 @@ class OutputHub {
     RequestId first;
     int32_t n = 1;
     OutputOptions options;
-    std::shared_ptr<OutputStream> stream;
+    std::shared_ptr<door::OutputStream> stream;
   };
   struct Forgotten {
     RequestId first;

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class Recording : public OutputStream {
+class KeptMessages : public door::OutputStream {
  public:
   void Write(v1::GenerateResponse response) override { messages.push_back(std::move(response)); }
   void Finish(absl::Status status) override { ended_.set_value(std::move(status)); }
@@ -94,10 +94,10 @@ class OutputHubResumeTest : public ::testing::Test {
                  .completion_tokens = static_cast<int32_t>(ids.size())});
   }
   // The stream of an output of which the client has `has` tokens.
-  std::shared_ptr<Recording> Stream(const std::vector<TokenId>& ids, size_t has, bool as_digest,
-                                    OutputOptions options) {
+  std::shared_ptr<KeptMessages> Stream(const std::vector<TokenId>& ids, size_t has, bool as_digest,
+                                       OutputOptions options) {
     if (has > 0) options.resume = {Having(ids, has, as_digest, options)};
-    auto stream = std::make_shared<Recording>();
+    auto stream = std::make_shared<KeptMessages>();
     const RequestId request(++requests_);
     hub_.Open(request, 1, std::move(options), stream);
     Deliver(ids, as_digest ? 0 : has, request);
@@ -176,7 +176,7 @@ TEST_F(OutputHubResumeTest, OtherTokensThanTheDigestsAreLostData) {
   others[1] = ids[1] + 1;
   OutputOptions options = Stopping({}, false);
   options.resume = {Having(others, 3, true, options)};
-  auto stream = std::make_shared<Recording>();
+  auto stream = std::make_shared<KeptMessages>();
   hub_.Open(RequestId(1000), 1, options, stream);
   Deliver(ids, 0, RequestId(1000));
   const absl::Status end = stream->End();
@@ -185,7 +185,7 @@ TEST_F(OutputHubResumeTest, OtherTokensThanTheDigestsAreLostData) {
   EXPECT_TRUE(stream->messages.empty());
   // So is an output that ends before them.
   options.resume = {Having(ids, 3, true, options)};
-  stream = std::make_shared<Recording>();
+  stream = std::make_shared<KeptMessages>();
   hub_.Open(RequestId(2000), 1, options, stream);
   Deliver({ids[0], ids[1]}, 0, RequestId(2000));
   EXPECT_EQ(stream->End().code(), absl::StatusCode::kDataLoss);
@@ -196,7 +196,7 @@ TEST_F(OutputHubResumeTest, OutputsGoOnEachWhereItWas) {
   OutputOptions options = Stopping({}, false);
   options.resume = {
       Having(ids, 2, false, options), {.finished = true}, Having(ids, 3, true, options)};
-  auto stream = std::make_shared<Recording>();
+  auto stream = std::make_shared<KeptMessages>();
   hub_.Open(RequestId(10), 3, options, stream);
   Deliver(ids, 2, RequestId(10));
   Deliver(ids, 0, RequestId(12));
@@ -216,7 +216,7 @@ TEST_F(OutputHubResumeTest, OutputsGoOnEachWhereItWas) {
 TEST_F(OutputHubResumeTest, AClientThatHasAllHearsTheEndOnly) {
   OutputOptions options = Stopping({}, false);
   options.resume = {{.finished = true}, {.finished = true}};
-  auto stream = std::make_shared<Recording>();
+  auto stream = std::make_shared<KeptMessages>();
   hub_.Open(RequestId(10), 2, options, stream);
   EXPECT_TRUE(stream->End().ok());
   EXPECT_TRUE(stream->messages.empty());

@@ -14,7 +14,7 @@ namespace tutti::coordinator {
 namespace {
 
 // Collects the messages that a client would read.
-class Recording : public OutputStream {
+class Recording : public door::OutputStream {
  public:
   void Write(v1::GenerateResponse response) override {
     const MutexLock lock(&mutex_);

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/service/request_builder.h"
-#include "coordinator/service/tenant.h"
+#include "door/tenant.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -66,7 +66,7 @@ absl::StatusOr<Lookup> ReadLookup(const v1::LookupPrefixRequest& request,
                                   const ServedModel& model) {
   Lookup lookup;
   TUTTI_ASSIGN_OR_RETURN(lookup.tenant,
-                         TenantOf(request.tenant(), tenants, {.may_name_tenant = true}));
+                         door::TenantOf(request.tenant(), tenants, {.may_name_tenant = true}));
   absl::StatusOr<std::vector<TokenId>> tokens = PromptOf(request, model);
   if (absl::IsOutOfRange(tokens.status())) {
     return LongerThanContext(absl::StrCat("more than ", model.max_model_len), model);

@@ -9,6 +9,7 @@
 #include "coordinator/limits.h"
 #include "coordinator/service/limits.h"
 #include "coordinator/service/mask_builder.h"
+#include "door/limits.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -29,8 +30,8 @@ absl::StatusOr<float> InRange(bool given, float value, double otherwise, float l
 }
 
 absl::Status CheckLabel(const std::string& label) {
-  if (static_cast<int64_t>(label.size()) > kRequestIdBytesMax) {
-    return Bad("request_id", absl::StrCat("is longer than ", kRequestIdBytesMax, " bytes"));
+  if (static_cast<int64_t>(label.size()) > door::kRequestIdBytesMax) {
+    return Bad("request_id", absl::StrCat("is longer than ", door::kRequestIdBytesMax, " bytes"));
   }
   for (const char c : label) {
     if (c < 0x20 || c > 0x7e)
@@ -54,8 +55,8 @@ absl::StatusOr<int32_t> BuildPriority(const v1::GenerateRequest& message) {
 }
 
 absl::StatusOr<int32_t> BuildOutputCount(const v1::GenerateRequest& message) {
-  if (message.n() > kOutputsMax) {
-    return Bad("n", absl::StrCat("is ", message.n(), ", the limit is ", kOutputsMax));
+  if (message.n() > door::kOutputsMax) {
+    return Bad("n", absl::StrCat("is ", message.n(), ", the limit is ", door::kOutputsMax));
   }
   return static_cast<int32_t>(std::max(message.n(), 1u));
 }
@@ -112,19 +113,20 @@ absl::StatusOr<std::vector<TokenId>> BuildPrompt(const v1::GenerateRequest& mess
 
 absl::Status BuildPenalties(const v1::SamplingParams& params,
                             const model::GenerationConfig& defaults, v1::SequenceSampling* out) {
-  TUTTI_ASSIGN_OR_RETURN(const float repetition,
-                         InRange(params.has_repetition_penalty(), params.repetition_penalty(),
-                                 defaults.repetition_penalty.value_or(1), kRepetitionPenaltyMin,
-                                 kRepetitionPenaltyMax, "sampling.repetition_penalty"));
+  TUTTI_ASSIGN_OR_RETURN(
+      const float repetition,
+      InRange(params.has_repetition_penalty(), params.repetition_penalty(),
+              defaults.repetition_penalty.value_or(1), door::kRepetitionPenaltyMin,
+              door::kRepetitionPenaltyMax, "sampling.repetition_penalty"));
   out->set_repetition_penalty(repetition);
   TUTTI_ASSIGN_OR_RETURN(
       const float presence,
-      InRange(params.has_presence_penalty(), params.presence_penalty(), 0, -kAdditivePenaltyMax,
-              kAdditivePenaltyMax, "sampling.presence_penalty"));
+      InRange(params.has_presence_penalty(), params.presence_penalty(), 0,
+              -door::kAdditivePenaltyMax, door::kAdditivePenaltyMax, "sampling.presence_penalty"));
   TUTTI_ASSIGN_OR_RETURN(
       const float frequency,
-      InRange(params.has_frequency_penalty(), params.frequency_penalty(), 0, -kAdditivePenaltyMax,
-              kAdditivePenaltyMax, "sampling.frequency_penalty"));
+      InRange(params.has_frequency_penalty(), params.frequency_penalty(), 0,
+              -door::kAdditivePenaltyMax, door::kAdditivePenaltyMax, "sampling.frequency_penalty"));
   out->set_presence_penalty(presence);
   out->set_frequency_penalty(frequency);
   return absl::OkStatus();
@@ -132,9 +134,9 @@ absl::Status BuildPenalties(const v1::SamplingParams& params,
 
 absl::Status BuildLogitBias(const v1::SamplingParams& params, const ServedModel& model,
                             v1::SequenceSampling* out) {
-  if (static_cast<int64_t>(params.logit_bias_size()) > kLogitBiasMax) {
+  if (static_cast<int64_t>(params.logit_bias_size()) > door::kLogitBiasMax) {
     return Bad("sampling.logit_bias", absl::StrCat("has ", params.logit_bias_size(),
-                                                   " entries, the limit is ", kLogitBiasMax));
+                                                   " entries, the limit is ", door::kLogitBiasMax));
   }
   // A protobuf map has no order; the worker's arithmetic gets one.
   std::vector<std::pair<int32_t, float>> entries(params.logit_bias().begin(),
@@ -144,7 +146,7 @@ absl::Status BuildLogitBias(const v1::SamplingParams& params, const ServedModel&
     const std::string path = absl::StrCat("sampling.logit_bias[", id, "]");
     TUTTI_RETURN_IF_ERROR(CheckTokenId(id, model, path + " (the key)"));
     TUTTI_RETURN_IF_ERROR(
-        InRange(true, bias, 0, -kLogitBiasValueMax, kLogitBiasValueMax, path).status());
+        InRange(true, bias, 0, -door::kLogitBiasValueMax, door::kLogitBiasValueMax, path).status());
     out->add_bias_ids(id);
     out->add_bias_values(bias);
   }
@@ -158,7 +160,7 @@ absl::Status BuildSampling(const v1::SamplingParams& params, const ServedModel& 
   TUTTI_ASSIGN_OR_RETURN(const float temperature,
                          InRange(params.has_temperature(), params.temperature(),
                                  greedy_by_default ? 0 : defaults.temperature.value_or(1), 0,
-                                 kTemperatureMax, "sampling.temperature"));
+                                 door::kTemperatureMax, "sampling.temperature"));
   out->set_temperature(temperature);
   int64_t top_k = params.has_top_k() ? params.top_k() : defaults.top_k.value_or(0);
   if (top_k < -1) return Bad("sampling.top_k", absl::StrCat("is ", top_k, ", it must be >= -1"));
@@ -174,9 +176,9 @@ absl::Status BuildSampling(const v1::SamplingParams& params, const ServedModel& 
   out->set_min_p(min_p);
   TUTTI_RETURN_IF_ERROR(BuildPenalties(params, defaults, out));
   TUTTI_RETURN_IF_ERROR(BuildLogitBias(params, model, out));
-  if (params.top_logprobs() > kTopLogprobsMax) {
-    return Bad("sampling.top_logprobs",
-               absl::StrCat("is ", params.top_logprobs(), ", the limit is ", kTopLogprobsMax));
+  if (params.top_logprobs() > door::kTopLogprobsMax) {
+    return Bad("sampling.top_logprobs", absl::StrCat("is ", params.top_logprobs(),
+                                                     ", the limit is ", door::kTopLogprobsMax));
   }
   if (params.top_logprobs() > 0 && !params.logprobs()) {
     return Bad("sampling.top_logprobs",
@@ -204,9 +206,10 @@ absl::Status BuildStops(const v1::SamplingParams& params, const ServedModel& mod
     }
     out->output.stop_matcher = *std::move(matcher);
   }
-  if (params.stop_token_ids_size() > kStopTokenIdsMax) {
-    return Bad("sampling.stop_token_ids", absl::StrCat("has ", params.stop_token_ids_size(),
-                                                       " ids, the limit is ", kStopTokenIdsMax));
+  if (params.stop_token_ids_size() > door::kStopTokenIdsMax) {
+    return Bad("sampling.stop_token_ids",
+               absl::StrCat("has ", params.stop_token_ids_size(), " ids, the limit is ",
+                            door::kStopTokenIdsMax));
   }
   std::vector<TokenId>& ids = out->request.stop_token_ids;
   for (int i = 0; i < params.stop_token_ids_size(); ++i) {

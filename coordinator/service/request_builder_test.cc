@@ -10,6 +10,7 @@
 
 #include "coordinator/limits.h"
 #include "coordinator/model_testing.h"
+#include "door/limits.h"
 #include "text/limits.h"
 
 namespace tutti::coordinator {
@@ -61,7 +62,7 @@ TEST_F(RequestBuilderTest, CountsOfOutputsAndPrioritiesHaveEdges) {
     ASSERT_TRUE(built.ok());
     EXPECT_EQ(built->n, given);
   }
-  for (const uint32_t n : {kOutputsMax + 1, ~0u}) {
+  for (const uint32_t n : {door::kOutputsMax + 1, ~0u}) {
     ExpectRefused(absl::StatusCode::kInvalidArgument, "n is",
                   [n](v1::GenerateRequest* m) { m->set_n(n); });
   }
@@ -81,7 +82,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 
 TEST_F(RequestBuilderTest, SamplingRangesHaveEdges) {
   using P = v1::SamplingParams;
-  ExpectEdges<float>({0, 1e-40f, 1e-9f, 2, kTemperatureMax},
+  ExpectEdges<float>({0, 1e-40f, 1e-9f, 2, door::kTemperatureMax},
                      {-1e-40f, -0.1f, std::nextafter(100.f, kInf), 1e5f, kNaN, kInf},
                      "sampling.temperature", [](P* p, float v) { p->set_temperature(v); });
   ExpectEdges<float>({1e-40f, 1e-6f, 1}, {0, -1, 1.001f, 1000, kNaN}, "sampling.top_p",
@@ -91,15 +92,16 @@ TEST_F(RequestBuilderTest, SamplingRangesHaveEdges) {
   ExpectEdges<int32_t>({-1, 0, 1, 1 << 30}, {-2}, "sampling.top_k",
                        [](P* p, int32_t v) { p->set_top_k(v); });
   ExpectEdges<float>(
-      {kRepetitionPenaltyMin, 1, kRepetitionPenaltyMax},
-      {0, -1, std::nextafter(kRepetitionPenaltyMin, 0.f), kRepetitionPenaltyMin / 1000, 1e-40f,
-       std::nextafter(kRepetitionPenaltyMax, kInf), kRepetitionPenaltyMax * 1000, kNaN, kInf},
+      {door::kRepetitionPenaltyMin, 1, door::kRepetitionPenaltyMax},
+      {0, -1, std::nextafter(door::kRepetitionPenaltyMin, 0.f), door::kRepetitionPenaltyMin / 1000,
+       1e-40f, std::nextafter(door::kRepetitionPenaltyMax, kInf),
+       door::kRepetitionPenaltyMax * 1000, kNaN, kInf},
       "sampling.repetition_penalty", [](P* p, float v) { p->set_repetition_penalty(v); });
   ExpectEdges<float>({-2, 2}, {-2.1f, 2.1f, 2000, kNaN, kInf}, "sampling.presence_penalty",
                      [](P* p, float v) { p->set_presence_penalty(v); });
   ExpectEdges<float>({-2, 2}, {-2.1f, 2.1f, 2000, kNaN, kInf}, "sampling.frequency_penalty",
                      [](P* p, float v) { p->set_frequency_penalty(v); });
-  ExpectEdges<uint32_t>({0, kTopLogprobsMax}, {kTopLogprobsMax + 1, 1u << 31},
+  ExpectEdges<uint32_t>({0, door::kTopLogprobsMax}, {door::kTopLogprobsMax + 1, 1u << 31},
                         "sampling.top_logprobs", [](P* p, uint32_t v) {
                           p->set_logprobs(true);
                           p->set_top_logprobs(v);
@@ -112,13 +114,14 @@ TEST_F(RequestBuilderTest, SamplingRangesHaveEdges) {
                    [](P* p, int v) {
                      for (int i = 0; i < v; ++i) p->add_stop("x");
                    });
-  ExpectEdges<int>({0, kStopTokenIdsMax}, {kStopTokenIdsMax + 1}, "sampling.stop_token_ids",
-                   [](P* p, int v) {
+  ExpectEdges<int>({0, door::kStopTokenIdsMax}, {door::kStopTokenIdsMax + 1},
+                   "sampling.stop_token_ids", [](P* p, int v) {
                      for (int i = 0; i < v; ++i) p->add_stop_token_ids(i);
                    });
-  ExpectEdges<int>({0, kLogitBiasMax}, {kLogitBiasMax + 1}, "sampling.logit_bias", [](P* p, int v) {
-    for (int i = 0; i < v; ++i) (*p->mutable_logit_bias())[i % 100000] = 1;
-  });
+  ExpectEdges<int>({0, door::kLogitBiasMax}, {door::kLogitBiasMax + 1}, "sampling.logit_bias",
+                   [](P* p, int v) {
+                     for (int i = 0; i < v; ++i) (*p->mutable_logit_bias())[i % 100000] = 1;
+                   });
 }
 
 TEST_F(RequestBuilderTest, TopLogprobsNeedLogprobs) {
@@ -153,8 +156,9 @@ TEST_F(RequestBuilderTest, PromptsMustBeThereAndFit) {
   ExpectRefused(invalid, "one of text", [](v1::GenerateRequest* m) { m->clear_prompt(); });
   ExpectRefused(invalid, "prompt is empty", [](v1::GenerateRequest* m) { m->set_text(""); });
   ExpectRefused(invalid, "prompt is empty", [](v1::GenerateRequest* m) { m->mutable_token_ids(); });
-  ExpectRefused(invalid, "text",
-                [](v1::GenerateRequest* m) { m->set_text(std::string(kPromptBytesMax + 1, 'a')); });
+  ExpectRefused(invalid, "text", [](v1::GenerateRequest* m) {
+    m->set_text(std::string(door::kPromptBytesMax + 1, 'a'));
+  });
   const int32_t context = model_->max_model_len;
   const auto tokens = [](int64_t count) {
     return [count](v1::GenerateRequest* m) {

@@ -4,6 +4,7 @@
 
 #include "coordinator/limits.h"
 #include "coordinator/service/limits.h"
+#include "door/limits.h"
 #include "model/limits.h"
 #include "text/limits.h"
 
@@ -13,22 +14,22 @@ namespace {
 using Kind = RequestFieldLimit::Kind;
 
 // A model's own advice has the bounds of a request.
-static_assert(static_cast<float>(model::kAdvisedPenaltyMin) == kRepetitionPenaltyMin &&
-              static_cast<float>(model::kAdvisedPenaltyMax) == kRepetitionPenaltyMax &&
-              static_cast<float>(model::kAdvisedTemperatureMax) == kTemperatureMax);
+static_assert(static_cast<float>(model::kAdvisedPenaltyMin) == door::kRepetitionPenaltyMin &&
+              static_cast<float>(model::kAdvisedPenaltyMax) == door::kRepetitionPenaltyMax &&
+              static_cast<float>(model::kAdvisedTemperatureMax) == door::kTemperatureMax);
 
 constexpr double kIntMax = std::numeric_limits<int32_t>::max();
 
 constexpr RequestFieldLimit kLimits[] = {
-    {"GenerateRequest.request_id", Kind::kBytes, 0, kRequestIdBytesMax},
+    {"GenerateRequest.request_id", Kind::kBytes, 0, door::kRequestIdBytesMax},
     {"GenerateRequest.model", Kind::kNamed},
-    {"GenerateRequest.text", Kind::kBytes, 0, kPromptBytesMax},
+    {"GenerateRequest.text", Kind::kBytes, 0, door::kPromptBytesMax},
     {"GenerateRequest.token_ids", Kind::kNested},
     {"GenerateRequest.chat", Kind::kNested},
     {"GenerateRequest.sampling", Kind::kNested},
-    {"GenerateRequest.n", Kind::kValue, 0, kOutputsMax},
+    {"GenerateRequest.n", Kind::kValue, 0, door::kOutputsMax},
     {"GenerateRequest.priority", Kind::kValue, kPriorityMin, kPriorityMax},
-    {"GenerateRequest.tenant", Kind::kBytes, 0, kTenantBytesMax},
+    {"GenerateRequest.tenant", Kind::kBytes, 0, door::kTenantBytesMax},
     {"GenerateRequest.resume", Kind::kNested},
     {"GenerateRequest.cache_salt", Kind::kBytes, 0, kCacheSaltBytesMax},
     {"GenerateRequest.truncate_prompt_tokens", Kind::kAny},
@@ -41,54 +42,56 @@ constexpr RequestFieldLimit kLimits[] = {
     {"ResumedOutput.digest", Kind::kAny},
     {"ResumedOutput.finished", Kind::kAny},
     {"TokenIds.ids", Kind::kTokens},
-    {"ChatMessages.messages", Kind::kCount, 0, kChatMessagesMax},
-    {"ChatMessages.template_kwargs_json", Kind::kBytes, 0, kTemplateKwargsBytesMax},
+    {"ChatMessages.messages", Kind::kCount, 0, door::kChatMessagesMax},
+    {"ChatMessages.template_kwargs_json", Kind::kBytes, 0, door::kTemplateKwargsBytesMax},
     {"ChatMessages.omit_generation_prompt", Kind::kAny},
     {"ChatMessages.continue_final_message", Kind::kAny},
     {"ChatMessage.role", Kind::kNamed},
-    {"ChatMessage.content", Kind::kBytes, 0, kPromptBytesMax},
-    {"ChatMessage.tool_calls", Kind::kCount, 0, kToolCallsMax},
-    {"ChatMessage.tool_call_id", Kind::kBytes, 0, kChatNameBytesMax},
-    {"ChatMessage.name", Kind::kBytes, 0, kChatNameBytesMax},
-    {"ChatMessage.reasoning_content", Kind::kBytes, 0, kPromptBytesMax},
-    {"ChatMessage.metadata", Kind::kBytes, 0, kChatNameBytesMax},
-    {"ToolCall.id", Kind::kBytes, 0, kChatNameBytesMax},
-    {"ToolCall.name", Kind::kBytes, 0, kChatNameBytesMax},
-    {"ToolCall.arguments_json", Kind::kBytes, 0, kPromptBytesMax},
+    {"ChatMessage.content", Kind::kBytes, 0, door::kPromptBytesMax},
+    {"ChatMessage.tool_calls", Kind::kCount, 0, door::kToolCallsMax},
+    {"ChatMessage.tool_call_id", Kind::kBytes, 0, door::kChatNameBytesMax},
+    {"ChatMessage.name", Kind::kBytes, 0, door::kChatNameBytesMax},
+    {"ChatMessage.reasoning_content", Kind::kBytes, 0, door::kPromptBytesMax},
+    {"ChatMessage.metadata", Kind::kBytes, 0, door::kChatNameBytesMax},
+    {"ToolCall.id", Kind::kBytes, 0, door::kChatNameBytesMax},
+    {"ToolCall.name", Kind::kBytes, 0, door::kChatNameBytesMax},
+    {"ToolCall.arguments_json", Kind::kBytes, 0, door::kPromptBytesMax},
     {"SamplingParams.max_tokens", Kind::kTokens},
-    {"SamplingParams.temperature", Kind::kValue, 0, kTemperatureMax},
+    {"SamplingParams.temperature", Kind::kValue, 0, door::kTemperatureMax},
     {"SamplingParams.top_k", Kind::kValue, -1, kIntMax},
     {"SamplingParams.top_p", Kind::kValue, 0, 1, /*low_open=*/true},
     {"SamplingParams.min_p", Kind::kValue, 0, 1},
-    {"SamplingParams.repetition_penalty", Kind::kValue, kRepetitionPenaltyMin,
-     kRepetitionPenaltyMax},
-    {"SamplingParams.presence_penalty", Kind::kValue, -kAdditivePenaltyMax, kAdditivePenaltyMax},
-    {"SamplingParams.frequency_penalty", Kind::kValue, -kAdditivePenaltyMax, kAdditivePenaltyMax},
-    {"SamplingParams.logit_bias", Kind::kCount, 0, kLogitBiasMax},
+    {"SamplingParams.repetition_penalty", Kind::kValue, door::kRepetitionPenaltyMin,
+     door::kRepetitionPenaltyMax},
+    {"SamplingParams.presence_penalty", Kind::kValue, -door::kAdditivePenaltyMax,
+     door::kAdditivePenaltyMax},
+    {"SamplingParams.frequency_penalty", Kind::kValue, -door::kAdditivePenaltyMax,
+     door::kAdditivePenaltyMax},
+    {"SamplingParams.logit_bias", Kind::kCount, 0, door::kLogitBiasMax},
     {"LogitBiasEntry.key", Kind::kId},
-    {"LogitBiasEntry.value", Kind::kValue, -kLogitBiasValueMax, kLogitBiasValueMax},
+    {"LogitBiasEntry.value", Kind::kValue, -door::kLogitBiasValueMax, door::kLogitBiasValueMax},
     {"SamplingParams.seed", Kind::kAny},
     {"SamplingParams.stop", Kind::kCount, 0, text::kStopStringsMax},
-    {"SamplingParams.stop_token_ids", Kind::kId, 0, kStopTokenIdsMax},
+    {"SamplingParams.stop_token_ids", Kind::kId, 0, door::kStopTokenIdsMax},
     {"SamplingParams.ignore_eos", Kind::kAny},
     {"SamplingParams.include_stop_str_in_output", Kind::kAny},
     {"SamplingParams.skip_special_tokens", Kind::kAny},
     {"SamplingParams.logprobs", Kind::kAny},
-    {"SamplingParams.top_logprobs", Kind::kValue, 0, kTopLogprobsMax},
+    {"SamplingParams.top_logprobs", Kind::kValue, 0, door::kTopLogprobsMax},
     {"SamplingParams.min_tokens", Kind::kTokens},
     {"SamplingParams.bad_words", Kind::kCount, 0, kBadWordsMax},
     {"SamplingParams.allowed_token_ids", Kind::kId, 0, kAllowedTokenIdsMax},
     {"TokenizeRequest.model", Kind::kNamed},
-    {"TokenizeRequest.text", Kind::kBytes, 0, kPromptBytesMax},
+    {"TokenizeRequest.text", Kind::kBytes, 0, door::kPromptBytesMax},
     {"TokenizeRequest.chat", Kind::kNested},
     // Tried in detokenize_test.cc.
     {"DetokenizeRequest.model", Kind::kNamed},
-    {"DetokenizeRequest.ids", Kind::kId, 0, kDetokenizeIdsMax},
+    {"DetokenizeRequest.ids", Kind::kId, 0, door::kDetokenizeIdsMax},
     {"DetokenizeRequest.skip_special_tokens", Kind::kAny},
-    {"LookupPrefixRequest.text", Kind::kBytes, 0, kPromptBytesMax},
+    {"LookupPrefixRequest.text", Kind::kBytes, 0, door::kPromptBytesMax},
     {"LookupPrefixRequest.token_ids", Kind::kNested},
     {"LookupPrefixRequest.chat", Kind::kNested},
-    {"LookupPrefixRequest.tenant", Kind::kBytes, 0, kTenantBytesMax},
+    {"LookupPrefixRequest.tenant", Kind::kBytes, 0, door::kTenantBytesMax},
 };
 
 }  // namespace

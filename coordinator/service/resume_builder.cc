@@ -13,7 +13,7 @@
 namespace tutti::coordinator {
 namespace {
 
-absl::Status Bad(const std::string& path, const std::string& what) {
+absl::Status BadOutput(const std::string& path, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(path, " ", what));
 }
 
@@ -22,15 +22,17 @@ absl::Status CheckCounts(const v1::ResumedOutput& has, const std::string& path,
                          int32_t max_tokens) {
   const bool has_ids = has.ids_size() > 0;
   if (has_ids && (has.count() > 0 || has.digest() != 0)) {
-    return Bad(path, "has ids and a count or digest of them; give the ids, or count and digest");
+    return BadOutput(path,
+                     "has ids and a count or digest of them; give the ids, or count and digest");
   }
   const int64_t count = has_ids ? has.ids_size() : int64_t{has.count()};
   if (count > max_tokens) {
-    return Bad(absl::StrCat(path, has_ids ? ".ids" : ".count"),
-               absl::StrCat("says ", count, " tokens, max_tokens of the answer is ", max_tokens));
+    return BadOutput(
+        absl::StrCat(path, has_ids ? ".ids" : ".count"),
+        absl::StrCat("says ", count, " tokens, max_tokens of the answer is ", max_tokens));
   }
   if (count == 0 && has.digest() != 0 && has.digest() != IdDigest().value()) {
-    return Bad(absl::StrCat(path, ".digest"), "is given without a count");
+    return BadOutput(absl::StrCat(path, ".digest"), "is given without a count");
   }
   return absl::OkStatus();
 }
@@ -44,12 +46,12 @@ absl::Status ReadIds(const v1::ResumedOutput& has, const std::string& path,
   for (int i = 0; i < has.ids_size(); ++i) {
     const TokenId id = has.ids(i);
     if (id < 0 || id >= model.config.vocab_size) {
-      return Bad(
+      return BadOutput(
           absl::StrCat(path, ".ids[", i, "]"),
           absl::StrCat("is ", id, ", the vocabulary has ids 0 to ", model.config.vocab_size - 1));
     }
     if (start->ended.has_value()) {
-      return Bad(absl::StrCat(path, ".ids[", i, "]"), "comes after the end of the output");
+      return BadOutput(absl::StrCat(path, ".ids[", i, "]"), "comes after the end of the output");
     }
     start->ids.push_back(id);
     if (!TUTTI_FAIL_POINT("coordinator.resume_keeps_no_stop_state")) text->Push(id);
@@ -82,8 +84,9 @@ absl::Status BuildResume(const v1::Resume& resume, const ResumeClaims& claims,
                      ", the context of ", model.max_model_len, " here leaves ", room));
   }
   if (resume.outputs_size() != built->n) {
-    return Bad("resume.outputs", absl::StrCat("has ", resume.outputs_size(),
-                                              " entries, the request has ", built->n, " outputs"));
+    return BadOutput("resume.outputs",
+                     absl::StrCat("has ", resume.outputs_size(), " entries, the request has ",
+                                  built->n, " outputs"));
   }
   request.resumes = true;
   request.max_tokens = claims.max_tokens;

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Change = std::function<void(v1::GenerateRequest*, ResumeClaims*)>;
+using ResumeChange = std::function<void(v1::GenerateRequest*, ResumeClaims*)>;
 
 class ResumeBuilderTest : public ::testing::Test {
  protected:
@@ -21,7 +21,7 @@ class ResumeBuilderTest : public ::testing::Test {
   static void TearDownTestSuite() { delete model_; }
 
   // An answer of at most 6 tokens of which the client has what `change` says.
-  static absl::StatusOr<BuiltRequest> Build(const Change& change) {
+  static absl::StatusOr<BuiltRequest> Build(const ResumeChange& change) {
     v1::GenerateRequest message;
     message.set_text("hello");
     message.mutable_sampling()->set_ignore_eos(true);
@@ -41,7 +41,8 @@ class ResumeBuilderTest : public ::testing::Test {
       m->mutable_resume()->add_outputs()->mutable_ids()->Assign(ids.begin(), ids.end());
     });
   }
-  static void ExpectRefused(absl::StatusCode code, const std::string& words, const Change& change) {
+  static void ExpectRefused(absl::StatusCode code, const std::string& words,
+                            const ResumeChange& change) {
     const auto built = Build(change);
     ASSERT_FALSE(built.ok()) << "expected an error about: " << words;
     EXPECT_EQ(built.status().code(), code) << built.status();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "coordinator/limits.h"
 #include "transport/cluster_secret.h"
 #include "transport/keyed_hash.h"
@@ -82,12 +83,6 @@ void AddIds(std::span<const TokenId> ids, transport::KeyedHash* hash) {
   AppendNumber(ids.size(), 8, &count);
   hash->Add(count);
   hash->Add({reinterpret_cast<const char*>(ids.data()), ids.size_bytes()});
-}
-
-int64_t WallSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 absl::Status Foreign() {

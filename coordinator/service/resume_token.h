@@ -14,8 +14,8 @@
 #include <string_view>
 
 #include "base/ids.h"
+#include "base/sip_hash.h"
 #include "base/status.h"
-#include "coordinator/kv/prefix_hash.h"
 #include "coordinator/request.h"
 #include "tutti/v1/generation.pb.h"
 

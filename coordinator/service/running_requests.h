@@ -12,8 +12,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/ids.h"
 #include "base/mutex.h"
+#include "base/sip_hash.h"
 #include "base/status.h"
-#include "coordinator/kv/prefix_hash.h"
 
 namespace tutti::coordinator {
 

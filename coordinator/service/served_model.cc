@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/plain_name.h"
-#include "coordinator/limits.h"
 #include "coordinator/service/chat_messages.h"
 #include "coordinator/service/continued_message.h"
+#include "door/limits.h"
 #include "model/config_json.h"
 #include "model/fingerprint.h"
 #include "model/model_folder.h"
@@ -106,9 +106,9 @@ absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeText(const std::string& 
                                                              const std::string& path,
                                                              int64_t ids_max) const {
   TUTTI_RETURN_IF_ERROR(CheckHasTokenizer(path));
-  if (static_cast<int64_t>(text.size()) > kPromptBytesMax) {
+  if (static_cast<int64_t>(text.size()) > door::kPromptBytesMax) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, " has ", text.size(), " bytes, the limit is ", kPromptBytesMax));
+        absl::StrCat(path, " has ", text.size(), " bytes, the limit is ", door::kPromptBytesMax));
   }
   absl::StatusOr<std::vector<TokenId>> ids = tokenizer->EncodePrompt(text, ids_max);
   if (!ids.ok()) return Annotate(ids.status(), path);

@@ -33,7 +33,7 @@ v1::ChatMessages Hello() {
   return chat;
 }
 
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
+std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
 
 TEST(ServedModelTest, ATemplateThatCannotBeCompiledRefusesChatsOnly) {
   TempDir dir;
@@ -44,8 +44,8 @@ TEST(ServedModelTest, ATemplateThatCannotBeCompiledRefusesChatsOnly) {
   EXPECT_TRUE((*model)->EncodeText("12+30=", "prompt").ok());
   const absl::Status refused = (*model)->EncodeChat(Hello(), "prompt.chat").status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Message(refused), HasSubstr("line 2: no filter named 'nope'"));
-  EXPECT_THAT(Message(refused), HasSubstr("send the prompt as text or token_ids"));
+  EXPECT_THAT(MessageOf(refused), HasSubstr("line 2: no filter named 'nope'"));
+  EXPECT_THAT(MessageOf(refused), HasSubstr("send the prompt as text or token_ids"));
 }
 
 TEST(ServedModelTest, AnotherTemplateMayBeGiven) {
@@ -60,7 +60,7 @@ TEST(ServedModelTest, AnotherTemplateMayBeGiven) {
   EXPECT_EQ(*ids, *(*model)->tokenizer->Encode("hello"));
   for (const std::string bad : {"chat_template.jinja", "none.jinja"}) {
     const auto refused = ServedModel::Load(dir.path(), "demo", 0, dir.File(bad));
-    EXPECT_THAT(Message(refused.status()), HasSubstr("--chat-template")) << bad;
+    EXPECT_THAT(MessageOf(refused.status()), HasSubstr("--chat-template")) << bad;
   }
 }
 
@@ -72,7 +72,7 @@ TEST(ServedModelTest, WithoutATokenizerIdsAreServed) {
   for (const absl::Status& status : {(*model)->EncodeText("a", "prompt").status(),
                                      (*model)->EncodeChat(Hello(), "prompt").status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(Message(status), HasSubstr("no tokenizer files; send the prompt as token_ids"));
+    EXPECT_THAT(MessageOf(status), HasSubstr("no tokenizer files; send the prompt as token_ids"));
   }
 }
 
@@ -99,8 +99,8 @@ class ContinuedMessageTest : public ::testing::Test {
   }
   void ExpectRefused(const absl::StatusOr<std::string>& prompt, const std::string& words) {
     EXPECT_EQ(prompt.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(Message(prompt.status()), HasSubstr("chat.continue_final_message"));
-    EXPECT_THAT(Message(prompt.status()), HasSubstr(words));
+    EXPECT_THAT(MessageOf(prompt.status()), HasSubstr("chat.continue_final_message"));
+    EXPECT_THAT(MessageOf(prompt.status()), HasSubstr(words));
   }
 };
 

@@ -5,7 +5,7 @@
 namespace tutti::coordinator {
 namespace {
 
-v1::PipelineStatus Pipeline(const char* state, const char* numerics, bool exact) {
+v1::PipelineStatus PipelineIn(const char* state, const char* numerics, bool exact) {
   v1::PipelineStatus status;
   status.set_state(state);
   status.set_numerics_class(numerics);
@@ -16,7 +16,7 @@ v1::PipelineStatus Pipeline(const char* state, const char* numerics, bool exact)
 TEST(ServedNumerics, APipelineThatLoadsServesNobody) {
   v1::GetStatusResponse status;
   for (const char* state : {"waiting for workers", "loading", "linking"}) {
-    *status.add_pipelines() = Pipeline(state, "cpu-f32", true);
+    *status.add_pipelines() = PipelineIn(state, "cpu-f32", true);
   }
   v1::GetModelResponse model;
   FillServedNumerics(status, &model);
@@ -26,14 +26,14 @@ TEST(ServedNumerics, APipelineThatLoadsServesNobody) {
 
 TEST(ServedNumerics, OfThoseThatServeAllAreExactOrTheServiceIsNot) {
   v1::GetStatusResponse status;
-  *status.add_pipelines() = Pipeline("loading", "other", false);
-  *status.add_pipelines() = Pipeline("serving", "cpu-f32", true);
+  *status.add_pipelines() = PipelineIn("loading", "other", false);
+  *status.add_pipelines() = PipelineIn("serving", "cpu-f32", true);
   v1::GetModelResponse model;
   FillServedNumerics(status, &model);
   EXPECT_EQ(model.numerics_class(), "cpu-f32");
   EXPECT_TRUE(model.exact());
 
-  *status.add_pipelines() = Pipeline("serving", "cpu-f32", false);
+  *status.add_pipelines() = PipelineIn("serving", "cpu-f32", false);
   v1::GetModelResponse both;
   FillServedNumerics(status, &both);
   EXPECT_TRUE(both.has_exact());

@@ -8,7 +8,7 @@
 
 namespace tutti::gateway {
 
-using coordinator::ReceivedRequest;
+using door::ReceivedRequest;
 
 int64_t AdmittedCalls::under_way() {
   const MutexLock lock(&mutex_);
@@ -57,7 +57,7 @@ AdmittedCalls::Call::Reactor* AdmittedCalls::Start(grpc::CallbackServerContext* 
     if (const absl::Status stays = CheckStays(); !stays.ok()) return call->End(stays);
     const auto bytes = static_cast<int64_t>(received->bytes.Length());
     const absl::Status done =
-        coordinator::WithinMemory([&] { return work(*std::move(received), *caller); });
+        door::WithinMemory([&] { return work(*std::move(received), *caller); });
     if (absl::IsInvalidArgument(done)) return call->Refuse(done, bytes, clock_.Now());
     if (!done.ok()) call->End(done);
   };
@@ -65,7 +65,7 @@ AdmittedCalls::Call::Reactor* AdmittedCalls::Start(grpc::CallbackServerContext* 
     const int64_t bytes = call->request_bytes();
     const bool runs =
         blocks ? upstream_->Run(LaneOf(static_cast<size_t>(bytes)), run) : RunFor(bytes, run);
-    if (!runs) call->End(coordinator::Overloaded("too many requests wait to be read"));
+    if (!runs) call->End(door::Overloaded("too many requests wait to be read"));
   });
   if (!refused.ok()) call->End(refused);
   return reactor;
@@ -73,7 +73,7 @@ AdmittedCalls::Call::Reactor* AdmittedCalls::Start(grpc::CallbackServerContext* 
 
 AdmittedCalls::Call::Reactor* AdmittedCalls::RefuseCall(grpc::CallbackServerContext* context,
                                                         absl::Status why) {
-  return Start(context, std::make_shared<coordinator::UnaryCall>(), /*blocks=*/false,
+  return Start(context, std::make_shared<door::UnaryCall>(), /*blocks=*/false,
                [why = std::move(why)](const auto&, const auto&) { return why; });
 }
 

@@ -12,9 +12,9 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "coordinator/service/client_call.h"
-#include "coordinator/service/door.h"
-#include "coordinator/service/message_parser.h"
+#include "door/door.h"
+#include "door/grpc/client_call.h"
+#include "door/grpc/message_parser.h"
 #include "gateway/door_rules.h"
 #include "gateway/grpc/grpc_caller.h"
 #include "gateway/service/upstream.h"
@@ -24,15 +24,15 @@ namespace tutti::gateway {
 // Thread: any.
 class AdmittedCalls {
  public:
-  using Call = coordinator::ClientCall;
+  using Call = door::ClientCall;
   // Does what a call asks for. An error ends it.
-  using Work = std::function<absl::Status(coordinator::ReceivedRequest, const GrpcCaller&)>;
+  using Work = std::function<absl::Status(door::ReceivedRequest, const GrpcCaller&)>;
   // The answer to a request of a kind, or why there is none.
   template <typename Request, typename Response>
   using Answer = std::function<absl::StatusOr<Response>(const Request&, const GrpcCaller&)>;
 
   // REQUIRES: everything outlives the calls
-  AdmittedCalls(const DoorRules* rules, Upstream* upstream, coordinator::Door* door)
+  AdmittedCalls(const DoorRules* rules, Upstream* upstream, door::Door* door)
       : rules_(rules), upstream_(upstream), door_(door) {}
 
   // From now on calls are refused.
@@ -40,7 +40,7 @@ class AdmittedCalls {
   // The calls that gRPC is not done with.
   int64_t under_way();
   int64_t begun() const { return begun_; }
-  coordinator::Door* door() const { return door_; }
+  door::Door* door() const { return door_; }
 
   // Starts a call whose caller is let in; others are ended. `blocks`: `work` waits for the service.
   Call::Reactor* Start(grpc::CallbackServerContext* context, std::shared_ptr<Call> call,
@@ -64,7 +64,7 @@ class AdmittedCalls {
  private:
   const DoorRules* const rules_;
   Upstream* const upstream_;
-  coordinator::Door* const door_;
+  door::Door* const door_;
   const SystemClock clock_{};
   std::atomic<bool> draining_{false};
   std::atomic<int64_t> begun_{0};
@@ -75,12 +75,12 @@ class AdmittedCalls {
 template <typename Request, typename Response>
 AdmittedCalls::Call::Reactor* AdmittedCalls::Reply(grpc::CallbackServerContext* context,
                                                    Answer<Request, Response> answer) {
-  auto call = std::make_shared<coordinator::UnaryCall>();
+  auto call = std::make_shared<door::UnaryCall>();
   return Start(context, call, /*blocks=*/false,
-               [call, answer = std::move(answer)](const coordinator::ReceivedRequest& received,
+               [call, answer = std::move(answer)](const door::ReceivedRequest& received,
                                                   const GrpcCaller& caller) -> absl::Status {
                  Request request;
-                 TUTTI_RETURN_IF_ERROR(coordinator::ParseMessage(received.bytes, &request));
+                 TUTTI_RETURN_IF_ERROR(door::ParseMessage(received.bytes, &request));
                  TUTTI_ASSIGN_OR_RETURN(const Response response, answer(request, caller));
                  call->Reply(response);
                  return absl::OkStatus();

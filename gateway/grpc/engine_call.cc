@@ -20,14 +20,14 @@ void EngineCall::SetRequest(bool stream, const v1::GenerateRequest& request) {
       [answer](const v1::GenerateResponse& response) {
         std::vector<grpc::ByteBuffer> messages;
         for (const auto& message : answer->Take(response)) {
-          messages.push_back(coordinator::Serialize(message));
+          messages.push_back(door::Serialize(message));
         }
         return messages;
       },
       /*is_whole=*/!stream);
 }
 
-bool EngineCall::AttachCall(coordinator::ByteBudget::Charge charge, Forwarder::Cancel cancel) {
+bool EngineCall::AttachCall(door::ByteBudget::Charge charge, Forwarder::Cancel cancel) {
   {
     const MutexLock lock(&call_mutex_);
     cancel_ = cancel;

@@ -5,19 +5,19 @@
 #include <string>
 
 #include "base/mutex.h"
-#include "coordinator/service/generate_stream.h"
+#include "door/grpc/generate_stream.h"
 #include "gateway/grpc/forwarder.h"
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti::gateway {
 
 // Thread: any.
-class EngineCall : public coordinator::GenerateStream {
+class EngineCall : public door::GenerateStream {
  public:
   // Called before anything is written: how the answer to `request` is told.
   void SetRequest(bool stream, const v1::GenerateRequest& request);
   // The end of the request at the service. False: nobody wants its answer any more.
-  bool AttachCall(coordinator::ByteBudget::Charge charge, Forwarder::Cancel cancel);
+  bool AttachCall(door::ByteBudget::Charge charge, Forwarder::Cancel cancel);
   // Ends the outputs that have not ended, as aborted.
   void Abort();
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "gateway/api_error.h"
 #include "gateway/caller_rules.h"
 #include "gateway/limits.h"
@@ -52,8 +52,8 @@ const char* KindOf(const v1::GenerateRequest& request) {
 class Forwarder::Call : public client::GenerateObserver,
                         public std::enable_shared_from_this<Forwarder::Call> {
  public:
-  Call(Upstream* upstream, std::shared_ptr<Watched> watched,
-       std::shared_ptr<coordinator::OutputStream> to, RequestTrace trace)
+  Call(Upstream* upstream, std::shared_ptr<Watched> watched, std::shared_ptr<door::OutputStream> to,
+       RequestTrace trace)
       : upstream_(upstream),
         watched_(std::move(watched)),
         to_(std::move(to)),
@@ -114,7 +114,7 @@ class Forwarder::Call : public client::GenerateObserver,
  private:
   Upstream* const upstream_;
   const std::shared_ptr<Watched> watched_;
-  const std::shared_ptr<coordinator::OutputStream> to_;
+  const std::shared_ptr<door::OutputStream> to_;
   RequestTrace trace_;
   std::shared_ptr<Call> self_;
   Mutex mutex_;
@@ -129,13 +129,13 @@ Forwarder::Forwarder(Upstream* upstream, PostToLoop post, Traffic* traffic,
 absl::StatusOr<Forwarder::Cancel> Forwarder::Begin(std::string_view method,
                                                    v1::GenerateRequest request,
                                                    const GrpcCaller& caller,
-                                                   std::shared_ptr<coordinator::OutputStream> to) {
+                                                   std::shared_ptr<door::OutputStream> to) {
   TUTTI_RETURN_IF_ERROR(CheckTenant(request.tenant(), caller.tenants, caller.tenant));
   TUTTI_RETURN_IF_ERROR(CheckPriority(request.priority()));
   // Our client of the service takes memory for each before the service is asked.
-  if (request.n() > coordinator::kOutputsMax) {
+  if (request.n() > door::kOutputsMax) {
     return absl::InvalidArgumentError(
-        absl::StrCat("n is ", request.n(), ", the limit is ", coordinator::kOutputsMax));
+        absl::StrCat("n is ", request.n(), ", the limit is ", door::kOutputsMax));
   }
   const std::string name = request.request_id();
   request.set_request_id(NameForService(name, caller.tenant, caller.host));
@@ -152,7 +152,7 @@ absl::StatusOr<Forwarder::Cancel> Forwarder::Begin(std::string_view method,
     std::erase_if(calls_, [](const auto& other) { return other.expired(); });
     calls_.push_back(call);
   }
-  const std::string shown = name.substr(0, coordinator::kRequestIdBytesMax);
+  const std::string shown = name.substr(0, door::kRequestIdBytesMax);
   watched->Begin({.name = name.empty() ? RandomName() : shown,
                   .kind = KindOf(request),
                   .tenant = caller.tenant,

@@ -10,7 +10,7 @@
 
 #include "base/mutex.h"
 #include "base/status.h"
-#include "coordinator/service/output_stream.h"
+#include "door/output_stream.h"
 #include "gateway/grpc/grpc_caller.h"
 #include "gateway/service/traffic.h"
 #include "gateway/service/upstream.h"
@@ -37,8 +37,7 @@ class Forwarder {
   // PERMISSION_DENIED: the caller may not say so. UNAVAILABLE: too much is under way, or the
   // gateway is about to end. INVALID_ARGUMENT: more outputs than anybody serves.
   absl::StatusOr<Cancel> Begin(std::string_view method, v1::GenerateRequest request,
-                               const GrpcCaller& caller,
-                               std::shared_ptr<coordinator::OutputStream> to);
+                               const GrpcCaller& caller, std::shared_ptr<door::OutputStream> to);
 
   // Ends what is under way with `why`.
   void EndAll(const absl::Status& why);

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/service/message_parser.h"
+#include "door/grpc/message_parser.h"
 #include "gateway/grpc/grpc_port_testing.h"
 #include "gateway/kserve/infer_testing.h"
 #include "gateway/limits.h"
@@ -67,7 +67,7 @@ class FrontEndsTest : public GrpcPortTest {
 TEST(KserveMessages, TheTextThatIsNotUtf8IsNamed) {
   inference::ModelInferRequest request = AskFor("ab\xff");
   const ::grpc::Slice slice(request.SerializeAsString());
-  EXPECT_EQ(coordinator::ParseMessage(::grpc::ByteBuffer(&slice, 1), &request).message(),
+  EXPECT_EQ(door::ParseMessage(::grpc::ByteBuffer(&slice, 1), &request).message(),
             "id: invalid UTF-8 at byte 2");
 }
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "coordinator/service/client_call.h"
+#include "door/grpc/client_call.h"
 #include "metrics/trace_context.h"
 
 namespace tutti::gateway {
@@ -62,7 +62,7 @@ absl::StatusOr<GrpcCaller> AdmitCall(const DoorRules& rules,
   // "ipv4:10.0.0.7:4001"; those of a Unix socket are on one host.
   return GrpcCaller{.tenant = std::move(std::get<std::string>(admitted)),
                     .host = peer.substr(0, peer.rfind(':')),
-                    .tenants = coordinator::TenantsOf(context),
+                    .tenants = door::TenantsOf(context),
                     .traceparent = TraceparentOf(context),
                     .deadline = context.deadline()};
 }

@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> GrpcPort::Start(const GrpcPortOptions&
       new GrpcPort(options, std::move(rules), upstream, std::move(post), traffic, spans));
   TUTTI_ASSIGN_OR_RETURN(
       port->server_,
-      coordinator::PublicServer::Start(
+      door::PublicServer::Start(
           kFlag, options.listen, *std::move(credentials), options.tls.any(), &port->door_.book,
           {&port->service_, &port->kserve_, &port->vllm_, &port->reflection_}, options.bounds));
   port->Tick();

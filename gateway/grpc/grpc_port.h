@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/status.h"
-#include "coordinator/service/door.h"
-#include "coordinator/service/public_server.h"
-#include "coordinator/service/reflection_service.h"
+#include "door/door.h"
+#include "door/grpc/public_server.h"
+#include "door/grpc/reflection_service.h"
 #include "gateway/door_rules.h"
 #include "gateway/grpc/admitted_calls.h"
 #include "gateway/grpc/forwarder.h"
@@ -26,7 +26,7 @@ struct GrpcPortOptions {
   std::string listen;       // host:port, port 0 for any free one, or unix:/path
   transport::TlsFiles tls;  // without an authority; empty: no TLS
   bool plaintext = false;   // without TLS outside addresses are served, too
-  coordinator::DoorOptions door;
+  door::DoorOptions door;
   transport::ConnectionBounds bounds;  // of its connections
 };
 
@@ -60,15 +60,15 @@ class GrpcPort {
 
   const DoorRules rules_;
   Upstream* const upstream_;
-  coordinator::Door door_;
+  door::Door door_;
   Forwarder forwarder_;
   AdmittedCalls calls_;
   InferenceService service_;
   KserveService kserve_;
   VllmService vllm_;
-  coordinator::ReflectionService reflection_;
+  door::ReflectionService reflection_;
   std::atomic<bool> draining_{false};
-  std::unique_ptr<coordinator::PublicServer> server_;
+  std::unique_ptr<door::PublicServer> server_;
 };
 
 }  // namespace tutti::gateway

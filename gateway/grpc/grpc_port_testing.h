@@ -211,7 +211,7 @@ class GrpcPortTest : public ::testing::Test {
     return all;
   }
 
-  coordinator::DoorOptions door_;  // before Open
+  door::DoorOptions door_;  // before Open
   FakeService service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Upstream> upstream_;

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/service/client_call.h"
+#include "door/grpc/client_call.h"
 
 namespace tutti::gateway {
 namespace {
 
-using coordinator::Serialize;
+using door::Serialize;
 
 void Add(std::vector<inference::ModelInferResponse> responses,
          std::vector<grpc::ByteBuffer>* messages) {
@@ -33,12 +33,12 @@ void Merge(v1::GenerateResponse response, std::deque<v1::GenerateResponse>* pend
 }  // namespace
 
 InferAsked::InferAsked(const InferRequest& request, const std::string& tenant, InferCounts* counts,
-                       coordinator::Door* door, OnMore on_more)
+                       door::Door* door, OnMore on_more)
     : outputs_(static_cast<int32_t>(std::max(request.call.n(), 1u))),
       on_more_(std::move(on_more)),
       progress_(request, tenant, counts, door) {}
 
-bool InferAsked::Attach(coordinator::ByteBudget::Charge charge, Forwarder::Cancel cancel) {
+bool InferAsked::Attach(door::ByteBudget::Charge charge, Forwarder::Cancel cancel) {
   const MutexLock lock(&mutex_);
   if (unwanted_) return false;
   if (!end_) charge_ = std::move(charge);
@@ -48,7 +48,7 @@ bool InferAsked::Attach(coordinator::ByteBudget::Charge charge, Forwarder::Cance
 
 void InferAsked::Leave() {
   Forwarder::Cancel cancel;
-  coordinator::ByteBudget::Charge charge;  // given back without the lock
+  door::ByteBudget::Charge charge;  // given back without the lock
   {
     const MutexLock lock(&mutex_);
     unwanted_ = true;
@@ -74,7 +74,7 @@ void InferAsked::Write(v1::GenerateResponse response) {
 }
 
 void InferAsked::Finish(absl::Status status) {
-  coordinator::ByteBudget::Charge charge;  // given back without the lock
+  door::ByteBudget::Charge charge;  // given back without the lock
   {
     const MutexLock lock(&mutex_);
     if (end_ || unwanted_) return;

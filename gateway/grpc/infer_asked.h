@@ -10,16 +10,15 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "coordinator/service/byte_budget.h"
-#include "coordinator/service/output_stream.h"
+#include "door/byte_budget.h"
+#include "door/output_stream.h"
 #include "gateway/grpc/forwarder.h"
 #include "gateway/grpc/infer_call.h"
 
 namespace tutti::gateway {
 
 // Thread: any.
-class InferAsked : public coordinator::OutputStream,
-                   public std::enable_shared_from_this<InferAsked> {
+class InferAsked : public door::OutputStream, public std::enable_shared_from_this<InferAsked> {
  public:
   // There is more to be written, by so many bytes. Called without a lock of the request's.
   using OnMore = std::function<void(const std::shared_ptr<InferAsked>&, int64_t bytes)>;
@@ -32,10 +31,10 @@ class InferAsked : public coordinator::OutputStream,
 
   // REQUIRES: what is pointed to outlives the request
   InferAsked(const InferRequest& request, const std::string& tenant, InferCounts* counts,
-             coordinator::Door* door, OnMore on_more);
+             door::Door* door, OnMore on_more);
 
   // Keeps the request's charge until its end. False: no answer is wanted any more.
-  bool Attach(coordinator::ByteBudget::Charge charge, Forwarder::Cancel cancel);
+  bool Attach(door::ByteBudget::Charge charge, Forwarder::Cancel cancel);
   // No answer is wanted any more.
   void Leave();
 
@@ -58,7 +57,7 @@ class InferAsked : public coordinator::OutputStream,
   bool is_over_ ABSL_GUARDED_BY(mutex_) = false;
   bool unwanted_ ABSL_GUARDED_BY(mutex_) = false;
   Forwarder::Cancel cancel_ ABSL_GUARDED_BY(mutex_);
-  coordinator::ByteBudget::Charge charge_ ABSL_GUARDED_BY(mutex_);
+  door::ByteBudget::Charge charge_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::gateway

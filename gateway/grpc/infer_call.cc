@@ -10,7 +10,7 @@
 namespace tutti::gateway {
 
 InferProgress::InferProgress(const InferRequest& request, const std::string& tenant,
-                             InferCounts* counts, coordinator::Door* door)
+                             InferCounts* counts, door::Door* door)
     : answer_(request), paths_(request.paths), counts_(counts), door_(door) {
   record_.Identify(request.id, RequestId(), TenantMark(tenant));
 }
@@ -31,7 +31,7 @@ absl::Status InferProgress::End(const absl::Status& status) {
 
 absl::StatusOr<Forwarder::Cancel> BeginInfer(std::string_view method, InferRequest request,
                                              GrpcCaller caller, Forwarder* forwarder,
-                                             std::shared_ptr<coordinator::OutputStream> to) {
+                                             std::shared_ptr<door::OutputStream> to) {
   if (request.timeout) {
     caller.deadline = std::min(
         caller.deadline,
@@ -46,7 +46,7 @@ void InferCall::SetProgress(std::unique_ptr<InferProgress> progress) {
   progress_ = std::move(progress);
 }
 
-bool InferCall::Attach(coordinator::ByteBudget::Charge request, Forwarder::Cancel cancel) {
+bool InferCall::Attach(door::ByteBudget::Charge request, Forwarder::Cancel cancel) {
   const MutexLock lock(&infer_mutex_);
   if (ended()) return false;
   request_ = std::move(request);
@@ -85,7 +85,7 @@ void InferCall::Finish(absl::Status status) {
 
 void InferCall::End(absl::Status status) {
   Forwarder::Cancel cancel;
-  coordinator::ByteBudget::Charge request;  // given back without the lock
+  door::ByteBudget::Charge request;  // given back without the lock
   {
     const MutexLock lock(&infer_mutex_);
     if (progress_ != nullptr) status = progress_->End(status);

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "coordinator/service/client_call.h"
-#include "coordinator/service/door.h"
-#include "coordinator/service/output_stream.h"
-#include "coordinator/service/request_log.h"
+#include "door/door.h"
+#include "door/grpc/client_call.h"
+#include "door/output_stream.h"
+#include "door/request_log.h"
 #include "gateway/grpc/forwarder.h"
 #include "gateway/kserve/infer_answer.h"
 #include "gateway/kserve/infer_counts.h"
@@ -23,7 +23,7 @@ class InferProgress {
  public:
   // REQUIRES: the others outlive it
   InferProgress(const InferRequest& request, const std::string& tenant, InferCounts* counts,
-                coordinator::Door* door);
+                door::Door* door);
 
   absl::StatusOr<std::vector<inference::ModelInferResponse>> Take(
       const v1::GenerateResponse& message);
@@ -35,24 +35,24 @@ class InferProgress {
   InferAnswer answer_;
   const FieldPaths paths_;
   InferCounts* const counts_;
-  coordinator::Door* const door_;
+  door::Door* const door_;
   const SystemClock clock_{};
   const Instant begin_ = clock_.Now();
-  coordinator::RequestRecord record_;
+  door::RequestRecord record_;
 };
 
 // Gives a request to the service; as Forwarder::Begin.
 absl::StatusOr<Forwarder::Cancel> BeginInfer(std::string_view method, InferRequest request,
                                              GrpcCaller caller, Forwarder* forwarder,
-                                             std::shared_ptr<coordinator::OutputStream> to);
+                                             std::shared_ptr<door::OutputStream> to);
 
 // A call of ModelInfer.  Thread: any.
-class InferCall : public coordinator::UnaryCall, public coordinator::OutputStream {
+class InferCall : public door::UnaryCall, public door::OutputStream {
  public:
   // Called before anything is written.
   void SetProgress(std::unique_ptr<InferProgress> progress);
   // `request`: held until the call has its end. False: it has; nothing is kept.
-  bool Attach(coordinator::ByteBudget::Charge request, Forwarder::Cancel cancel);
+  bool Attach(door::ByteBudget::Charge request, Forwarder::Cancel cancel);
 
   void Write(v1::GenerateResponse response) override;
   void Finish(absl::Status status) override;
@@ -62,7 +62,7 @@ class InferCall : public coordinator::UnaryCall, public coordinator::OutputStrea
   Mutex infer_mutex_;
   std::unique_ptr<InferProgress> progress_ ABSL_GUARDED_BY(infer_mutex_);
   std::vector<inference::ModelInferResponse> answer_ ABSL_GUARDED_BY(infer_mutex_);
-  coordinator::ByteBudget::Charge request_ ABSL_GUARDED_BY(infer_mutex_);
+  door::ByteBudget::Charge request_ ABSL_GUARDED_BY(infer_mutex_);
   Forwarder::Cancel cancel_ ABSL_GUARDED_BY(infer_mutex_);
 };
 

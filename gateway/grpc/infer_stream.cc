@@ -8,9 +8,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/service/error_details.h"
-#include "coordinator/service/message_parser.h"
-#include "coordinator/service/refusal_pause.h"
+#include "door/grpc/error_details.h"
+#include "door/grpc/message_parser.h"
+#include "door/limits.h"
+#include "door/refusal_pause.h"
 #include "gateway/json_text.h"
 #include "gateway/limits.h"
 
@@ -41,7 +42,7 @@ inference::ModelInferRequest NamesOf(grpc::ByteBuffer bytes) {
       continue;
     }
     uint32_t length = 0;
-    if (!in.ReadVarint32(&length) || length > coordinator::kRequestIdBytesMax ||
+    if (!in.ReadVarint32(&length) || length > door::kRequestIdBytesMax ||
         !in.ReadString(name, static_cast<int>(length))) {
       break;
     }
@@ -74,7 +75,7 @@ class InferStream::ReactorOfStream : public Reactor {
 void InferStream::Do(const Next& next) {
   const auto self = shared_from_this();  // the call may be done before this is
   if (next.write) reactor_->StartWrite(&current_);
-  if (next.finish) reactor_->Finish(coordinator::ToGrpc(*next.finish));
+  if (next.finish) reactor_->Finish(door::ToGrpc(*next.finish));
   for (const Asked& asked : next.unwanted) asked->Leave();
   if (!next.read) return;
   credit_->BeginWait();
@@ -91,7 +92,7 @@ void InferStream::Do(const Next& next) {
 InferStream::Reactor* InferStream::Start(grpc::CallbackServerContext* context,
                                          absl::StatusOr<GrpcCaller> caller) {
   context_ = context;
-  client_ = coordinator::ClientOf(*context);
+  client_ = door::ClientOf(*context);
   credit_ = service_.calls->door()->book.Find(context->peer());
   auto* const reactor = new ReactorOfStream(shared_from_this());
   reactor_ = reactor;
@@ -120,7 +121,7 @@ void InferStream::OnReadDone(bool ok) {
   grpc::ByteBuffer bytes;
   bytes.Swap(&read_);
   const auto length = ok ? static_cast<int64_t>(bytes.Length()) : 0;
-  credit_->EndWait(ok ? coordinator::CreditOf(0, length) : 0);
+  credit_->EndWait(ok ? door::CreditOf(0, length) : 0);
   bool taking = false;
   Next next;
   {
@@ -133,8 +134,8 @@ void InferStream::OnReadDone(bool ok) {
   Do(next);
   if (!taking) return;
   // A shared pointer: jobs are copied.
-  auto charge = std::make_shared<coordinator::ByteBudget::Charge>();
-  std::optional<coordinator::ByteBudget::Charge> made =
+  auto charge = std::make_shared<door::ByteBudget::Charge>();
+  std::optional<door::ByteBudget::Charge> made =
       service_.calls->door()->budget.Take(client_, length);
   if (made) *charge = *std::move(made);
   const bool runs = made.has_value() &&
@@ -144,9 +145,9 @@ void InferStream::OnReadDone(bool ok) {
   if (runs) return;
   // A refusal of this request only: others of the stream go on.
   Refuse(NamesOf(bytes),
-         coordinator::Overloaded(made ? "too many requests wait to be read"
-                                      : "the gateway holds as many bytes for this client as it may "
-                                        "now"));
+         door::Overloaded(made ? "too many requests wait to be read"
+                               : "the gateway holds as many bytes for this client as it may "
+                                 "now"));
   OnPauseOver();
 }
 
@@ -160,22 +161,22 @@ void InferStream::End(absl::Status status) {
   Do(next);
 }
 
-void InferStream::Take(const grpc::ByteBuffer& bytes, coordinator::ByteBudget::Charge charge) {
+void InferStream::Take(const grpc::ByteBuffer& bytes, door::ByteBudget::Charge charge) {
   inference::ModelInferRequest message;
-  const absl::Status done = coordinator::WithinMemory([&]() -> absl::Status {
+  const absl::Status done = door::WithinMemory([&]() -> absl::Status {
     TUTTI_RETURN_IF_ERROR(service_.calls->CheckStays());
-    TUTTI_RETURN_IF_ERROR(coordinator::ParseMessage(bytes, &message));
+    TUTTI_RETURN_IF_ERROR(door::ParseMessage(bytes, &message));
     return Begin(message, std::move(charge));
   });
   if (!done.ok()) Refuse(message, done);
   const auto length = static_cast<int64_t>(bytes.Length());
   // The same as at the door.
   const Duration pause = absl::IsInvalidArgument(done)
-                             ? coordinator::PauseAfterRefusal(credit_.get(), length, clock_.Now())
+                             ? door::PauseAfterRefusal(credit_.get(), length, clock_.Now())
                              : Duration::zero();
   if (pause <= Duration::zero()) return OnPauseOver();
   const MutexLock lock(&mutex_);
-  coordinator::SetAlarm(&pause_, pause, shared_from_this(), &InferStream::OnPauseOver);
+  door::SetAlarm(&pause_, pause, shared_from_this(), &InferStream::OnPauseOver);
 }
 
 void InferStream::OnPauseOver() {
@@ -201,7 +202,7 @@ InferStream::Asked InferStream::Ask(const InferRequest& request) {
 }
 
 absl::Status InferStream::Begin(const inference::ModelInferRequest& message,
-                                coordinator::ByteBudget::Charge charge) {
+                                door::ByteBudget::Charge charge) {
   const auto model = service_.upstream->model();
   TUTTI_ASSIGN_OR_RETURN(InferRequest request,
                          ReadInferRequest(message, /*in_stream=*/true, model->model.vocab_size()));
@@ -225,8 +226,8 @@ absl::Status InferStream::Begin(const inference::ModelInferRequest& message,
 
 void InferStream::Refuse(const inference::ModelInferRequest& message, const absl::Status& why) {
   InferRequest request;
-  request.id = Shortened(message.id(), coordinator::kRequestIdBytesMax);
-  request.model = Shortened(message.model_name(), coordinator::kRequestIdBytesMax);
+  request.id = Shortened(message.id(), door::kRequestIdBytesMax);
+  request.model = Shortened(message.model_name(), door::kRequestIdBytesMax);
   request.call.set_n(1);
   Ask(request)->Finish(why);
 }
@@ -245,8 +246,8 @@ void InferStream::OnMore(const Asked& asked, int64_t bytes) {
                                  " bytes of output unread, more than it may now (at most ", most,
                                  " for each output)")),
                 &next);
-      coordinator::SetAlarm(&linger_, service_.calls->door()->options.unread_linger,
-                            shared_from_this(), &InferStream::OnLinger);
+      door::SetAlarm(&linger_, service_.calls->door()->options.unread_linger, shared_from_this(),
+                     &InferStream::OnLinger);
     }
     FillLocked(&next);
   }
@@ -254,7 +255,7 @@ void InferStream::OnMore(const Asked& asked, int64_t bytes) {
 }
 
 bool InferStream::CountUnreadLocked() {
-  if (unread_bytes_ <= unread_.bytes() + coordinator::kUnreadUncountedBytes) return true;
+  if (unread_bytes_ <= unread_.bytes() + door::kUnreadUncountedBytes) return true;
   if (unread_.bytes() > 0) return unread_.Resize(unread_.bytes() + kUnreadStep);
   auto charge = service_.calls->door()->budget.Take(client_, kUnreadStep);
   if (charge) unread_ = *std::move(charge);

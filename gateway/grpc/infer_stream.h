@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "coordinator/service/client_call.h"
+#include "door/grpc/client_call.h"
 #include "gateway/grpc/admitted_calls.h"
 #include "gateway/grpc/forwarder.h"
 #include "gateway/grpc/infer_asked.h"
@@ -36,7 +36,7 @@ struct InferService {
 // Thread: any.
 class InferStream : public std::enable_shared_from_this<InferStream> {
  public:
-  using Reactor = coordinator::ClientCall::Reactor;
+  using Reactor = door::ClientCall::Reactor;
 
   explicit InferStream(const InferService& service) : service_(service) {}
 
@@ -63,11 +63,10 @@ class InferStream : public std::enable_shared_from_this<InferStream> {
   void OnPauseOver();
 
   // Looks at one message of the caller's; the next is read when it is done with.
-  void Take(const grpc::ByteBuffer& bytes, coordinator::ByteBudget::Charge charge);
+  void Take(const grpc::ByteBuffer& bytes, door::ByteBudget::Charge charge);
   // A request that begins now.
   Asked Ask(const InferRequest& request);
-  absl::Status Begin(const inference::ModelInferRequest& message,
-                     coordinator::ByteBudget::Charge charge);
+  absl::Status Begin(const inference::ModelInferRequest& message, door::ByteBudget::Charge charge);
   // Ends a request that the service never sees, whose names are those of `message`.
   void Refuse(const inference::ModelInferRequest& message, const absl::Status& why);
   void OnMore(const Asked& asked, int64_t bytes);
@@ -105,7 +104,7 @@ class InferStream : public std::enable_shared_from_this<InferStream> {
   std::deque<Asked> ready_ ABSL_GUARDED_BY(mutex_);
   std::deque<grpc::ByteBuffer> messages_ ABSL_GUARDED_BY(mutex_);
   int64_t unread_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  coordinator::ByteBudget::Charge unread_ ABSL_GUARDED_BY(mutex_);
+  door::ByteBudget::Charge unread_ ABSL_GUARDED_BY(mutex_);
   grpc::Alarm linger_ ABSL_GUARDED_BY(mutex_);
   grpc::Alarm pause_ ABSL_GUARDED_BY(mutex_);
 };

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/ids.h"
-#include "coordinator/service/message_parser.h"
+#include "door/grpc/message_parser.h"
 #include "gateway/api_error.h"
 #include "gateway/grpc/tenant_mark.h"
 #include "gateway/limits.h"
@@ -12,8 +12,8 @@
 
 namespace tutti::gateway {
 
-using coordinator::ReceivedRequest;
-using coordinator::UnaryCall;
+using door::ReceivedRequest;
+using door::UnaryCall;
 
 InferenceService::InferenceService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls* calls)
     : RawService(v1::GenerateRequest::descriptor()->file()->FindServiceByName("Inference")),
@@ -51,18 +51,17 @@ InferenceService::Reactor* InferenceService::BeginGetModel(grpc::CallbackServerC
 }
 
 InferenceService::Reactor* InferenceService::BeginGenerate(grpc::CallbackServerContext* context) {
-  auto stream = std::make_shared<coordinator::GenerateStream>();
+  auto stream = std::make_shared<door::GenerateStream>();
   return calls_->Start(context, stream, /*blocks=*/false,
                        [this, stream](ReceivedRequest received, const GrpcCaller& caller) {
                          return Generate(std::move(received), caller, stream);
                        });
 }
 
-absl::Status InferenceService::Generate(
-    ReceivedRequest received, const GrpcCaller& caller,
-    const std::shared_ptr<coordinator::GenerateStream>& stream) {
+absl::Status InferenceService::Generate(ReceivedRequest received, const GrpcCaller& caller,
+                                        const std::shared_ptr<door::GenerateStream>& stream) {
   v1::GenerateRequest request;
-  TUTTI_RETURN_IF_ERROR(coordinator::ParseMessage(received.bytes, &request));
+  TUTTI_RETURN_IF_ERROR(door::ParseMessage(received.bytes, &request));
   received.bytes.Clear();
   stream->Identify(request.request_id(), RequestId(), TenantMark(caller.tenant));
   const auto n = static_cast<int32_t>(std::max(request.n(), 1u));
@@ -83,7 +82,7 @@ InferenceService::Reactor* InferenceService::BeginUnary(grpc::CallbackServerCont
       context, call, /*blocks=*/true,
       [call, ask](const ReceivedRequest& received, const GrpcCaller& caller) -> absl::Status {
         Request request;
-        TUTTI_RETURN_IF_ERROR(coordinator::ParseMessage(received.bytes, &request));
+        TUTTI_RETURN_IF_ERROR(door::ParseMessage(received.bytes, &request));
         const Duration timeout =
             std::min<Duration>(caller.TimeLeft().value_or(kTokenizeTimeout), kTokenizeTimeout);
         const auto response = ask(request, client::CallOptions{.timeout = timeout});

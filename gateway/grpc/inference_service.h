@@ -5,9 +5,9 @@
 
 #include <memory>
 
-#include "coordinator/service/client_call.h"
-#include "coordinator/service/generate_stream.h"
-#include "coordinator/service/raw_service.h"
+#include "door/grpc/client_call.h"
+#include "door/grpc/generate_stream.h"
+#include "door/grpc/raw_service.h"
 #include "gateway/grpc/admitted_calls.h"
 #include "gateway/grpc/forwarder.h"
 #include "gateway/grpc/grpc_caller.h"
@@ -16,15 +16,15 @@
 namespace tutti::gateway {
 
 // Thread: gRPC's.
-class InferenceService : public coordinator::RawService {
+class InferenceService : public door::RawService {
  public:
   // REQUIRES: everything outlives the service
   InferenceService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls* calls);
 
  private:
   Reactor* BeginGenerate(grpc::CallbackServerContext* context);
-  absl::Status Generate(coordinator::ReceivedRequest received, const GrpcCaller& caller,
-                        const std::shared_ptr<coordinator::GenerateStream>& stream);
+  absl::Status Generate(door::ReceivedRequest received, const GrpcCaller& caller,
+                        const std::shared_ptr<door::GenerateStream>& stream);
   Reactor* BeginGetModel(grpc::CallbackServerContext* context);
   // Parses a request, asks the service by `ask`, and answers.
   template <typename Request, typename Ask>

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/service/message_parser.h"
+#include "door/grpc/message_parser.h"
 #include "gateway/api_error.h"
 #include "gateway/kserve/model_facts.h"
 #include "gateway/limits.h"
@@ -13,7 +13,7 @@ namespace tutti::gateway {
 namespace {
 
 // A gateway loads no models, and shares no memory with anybody.
-constexpr const char* kRefused[] = {
+constexpr const char* kRefusedMethods[] = {
     "RepositoryModelLoad",
     "RepositoryModelUnload",
     "SystemSharedMemoryStatus",
@@ -39,7 +39,7 @@ KserveService::KserveService(Upstream* upstream, Forwarder* forwarder, AdmittedC
   ServeFacts();
   Serve("ModelInfer", [this](auto* context) { return BeginInfer(context); });
   Serve("ModelStreamInfer", [this](auto* context) { return BeginStream(context); });
-  for (const char* method : kRefused) {
+  for (const char* method : kRefusedMethods) {
     Serve(method, [this, method](auto* context) {
       return calls_->RefuseCall(
           context, absl::UnimplementedError(absl::StrCat(method, " is not served here")));
@@ -119,17 +119,16 @@ void KserveService::ServeFacts() {
 
 KserveService::Reactor* KserveService::BeginInfer(grpc::CallbackServerContext* context) {
   auto call = std::make_shared<InferCall>();
-  return calls_->Start(
-      context, call, /*blocks=*/false,
-      [this, call](coordinator::ReceivedRequest received, const GrpcCaller& caller) {
-        return Infer(std::move(received), caller, call);
-      });
+  return calls_->Start(context, call, /*blocks=*/false,
+                       [this, call](door::ReceivedRequest received, const GrpcCaller& caller) {
+                         return Infer(std::move(received), caller, call);
+                       });
 }
 
-absl::Status KserveService::Infer(coordinator::ReceivedRequest received, const GrpcCaller& caller,
+absl::Status KserveService::Infer(door::ReceivedRequest received, const GrpcCaller& caller,
                                   const std::shared_ptr<InferCall>& call) {
   inference::ModelInferRequest message;
-  TUTTI_RETURN_IF_ERROR(coordinator::ParseMessage(received.bytes, &message));
+  TUTTI_RETURN_IF_ERROR(door::ParseMessage(received.bytes, &message));
   received.bytes.Clear();
   TUTTI_ASSIGN_OR_RETURN(
       InferRequest request,
@@ -166,14 +165,14 @@ KserveService::Reactor* KserveService::BeginStream(grpc::CallbackServerContext* 
 absl::Status KserveService::CheckRoomLocked(const GrpcCaller& caller) const {
   TUTTI_RETURN_IF_ERROR(calls_->CheckStays());  // once drained, streams are not looked at again
   if (static_cast<int64_t>(streams_.size()) >= kInferStreamsMax) {
-    return coordinator::Overloaded("too many streams are open");
+    return door::Overloaded("too many streams are open");
   }
   const int64_t own = std::count_if(streams_.begin(), streams_.end(), [&](const Open& other) {
     return other.tenant == caller.tenant && (!caller.tenant.empty() || other.host == caller.host);
   });
   if (own < kInferStreamsPerCallerMax) return absl::OkStatus();
-  return coordinator::Overloaded(absl::StrCat(
-      "the caller has ", own, " streams open, the limit is ", kInferStreamsPerCallerMax));
+  return door::Overloaded(absl::StrCat("the caller has ", own, " streams open, the limit is ",
+                                       kInferStreamsPerCallerMax));
 }
 
 void KserveService::Drain() {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "coordinator/service/raw_service.h"
+#include "door/grpc/raw_service.h"
 #include "gateway/grpc/admitted_calls.h"
 #include "gateway/grpc/forwarder.h"
 #include "gateway/grpc/infer_stream.h"
@@ -19,7 +19,7 @@
 namespace tutti::gateway {
 
 // Thread: gRPC's.
-class KserveService : public coordinator::RawService {
+class KserveService : public door::RawService {
  public:
   // REQUIRES: everything outlives the service
   KserveService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls* calls);
@@ -38,7 +38,7 @@ class KserveService : public coordinator::RawService {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ServeFacts();
   Reactor* BeginInfer(grpc::CallbackServerContext* context);
-  absl::Status Infer(coordinator::ReceivedRequest received, const GrpcCaller& caller,
+  absl::Status Infer(door::ReceivedRequest received, const GrpcCaller& caller,
                      const std::shared_ptr<InferCall>& call);
   Reactor* BeginStream(grpc::CallbackServerContext* context);
   // Serves a method by a function of its request and the model's state.

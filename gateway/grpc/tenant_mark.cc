@@ -9,14 +9,14 @@
 
 namespace tutti::gateway {
 
-coordinator::Hash128 TenantMark(std::string_view tenant) {
+Hash128 TenantMark(std::string_view tenant) {
   static const std::array<std::random_device::result_type, 8> key = [] {
     std::random_device device;
     std::array<std::random_device::result_type, 8> words;
     for (auto& word : words) word = device();
     return words;
   }();
-  coordinator::Hash128 mark;
+  Hash128 mark;
   if (tenant.empty()) return mark;
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   HMAC(EVP_sha256(), key.data(), sizeof(key), reinterpret_cast<const unsigned char*>(tenant.data()),

@@ -3,12 +3,12 @@
 
 #include <string_view>
 
-#include "coordinator/kv/prefix_hash.h"
+#include "base/sip_hash.h"
 
 namespace tutti::gateway {
 
 // A mark by a random key of this process, so that nobody finds a name by trying some; all zeros for
 // the empty name, which is no tenant.  Thread: any.
-coordinator::Hash128 TenantMark(std::string_view tenant);
+Hash128 TenantMark(std::string_view tenant);
 
 }  // namespace tutti::gateway

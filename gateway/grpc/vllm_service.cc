@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/ids.h"
-#include "coordinator/service/message_parser.h"
+#include "door/grpc/message_parser.h"
 #include "gateway/api_error.h"
 #include "gateway/caller_rules.h"
 #include "gateway/grpc/tenant_mark.h"
@@ -20,7 +20,7 @@ struct Refused {
   const char* method;
   const char* why;
 };
-constexpr Refused kRefused[] = {
+constexpr Refused kRefusals[] = {
     {"Embed", "this service generates text"},
     {"GetLoads", "a gateway does not know the load of the service; see its metrics"},
     {"FlushCache", "the cache is the operator's"},
@@ -72,7 +72,7 @@ VllmService::VllmService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls
     return calls_->Reply<engine::GetServerInfoRequest, engine::GetServerInfoResponse>(
         context, [this](const auto&, const GrpcCaller&) { return DescribeServer(); });
   });
-  for (const Refused& refused : kRefused) {
+  for (const Refused& refused : kRefusals) {
     Serve(refused.method, [this, refused](auto* context) {
       return calls_->RefuseCall(
           context, absl::UnimplementedError(
@@ -83,17 +83,16 @@ VllmService::VllmService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls
 
 VllmService::Reactor* VllmService::BeginGenerate(grpc::CallbackServerContext* context) {
   auto call = std::make_shared<EngineCall>();
-  return calls_->Start(
-      context, call, /*blocks=*/false,
-      [this, call](coordinator::ReceivedRequest received, const GrpcCaller& caller) {
-        return Generate(std::move(received), caller, call);
-      });
+  return calls_->Start(context, call, /*blocks=*/false,
+                       [this, call](door::ReceivedRequest received, const GrpcCaller& caller) {
+                         return Generate(std::move(received), caller, call);
+                       });
 }
 
-absl::Status VllmService::Generate(coordinator::ReceivedRequest received, const GrpcCaller& caller,
+absl::Status VllmService::Generate(door::ReceivedRequest received, const GrpcCaller& caller,
                                    const std::shared_ptr<EngineCall>& call) {
   engine::GenerateRequest message;
-  TUTTI_RETURN_IF_ERROR(coordinator::ParseMessage(received.bytes, &message));
+  TUTTI_RETURN_IF_ERROR(door::ParseMessage(received.bytes, &message));
   received.bytes.Clear();
   TUTTI_ASSIGN_OR_RETURN(v1::GenerateRequest request, ReadEngineRequest(message));
   call->Identify(request.request_id(), RequestId(), TenantMark(caller.tenant));

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "coordinator/service/raw_service.h"
+#include "door/grpc/raw_service.h"
 #include "gateway/grpc/admitted_calls.h"
 #include "gateway/grpc/engine_call.h"
 #include "gateway/grpc/forwarder.h"
@@ -21,7 +21,7 @@
 namespace tutti::gateway {
 
 // Thread: gRPC's.
-class VllmService : public coordinator::RawService {
+class VllmService : public door::RawService {
  public:
   // REQUIRES: everything outlives the service
   VllmService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls* calls);
@@ -31,7 +31,7 @@ class VllmService : public coordinator::RawService {
   using Name = std::pair<std::string, std::string>;
 
   Reactor* BeginGenerate(grpc::CallbackServerContext* context);
-  absl::Status Generate(coordinator::ReceivedRequest received, const GrpcCaller& caller,
+  absl::Status Generate(door::ReceivedRequest received, const GrpcCaller& caller,
                         const std::shared_ptr<EngineCall>& call);
   // Requests of the caller only: of its tenant, or of its host where there are no keys.
   void Abort(const vllm::grpc::engine::AbortRequest& request, const GrpcCaller& caller);

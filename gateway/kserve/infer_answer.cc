@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "gateway/kserve/model_facts.h"
 #include "gateway/kserve/tensors.h"
 #include "gateway/limits.h"
@@ -101,9 +101,9 @@ std::vector<inference::ModelInferResponse> InferAnswer::TakeFinal() const {
 inference::ModelStreamInferResponse InferAnswer::Fail(const absl::Status& why) const {
   inference::ModelStreamInferResponse response;
   // An empty text would be no error.
-  response.set_error_message(why.message().empty() ? absl::StatusCodeToString(why.code())
-                                                   : Shortened(std::string(why.message()),
-                                                               coordinator::kErrorTextBytesMax));
+  response.set_error_message(why.message().empty()
+                                 ? absl::StatusCodeToString(why.code())
+                                 : Shortened(std::string(why.message()), door::kErrorTextBytesMax));
   *response.mutable_infer_response() = Empty(/*is_final=*/true);
   return response;
 }

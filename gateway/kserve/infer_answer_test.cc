@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "gateway/kserve/infer_counts.h"
 #include "gateway/kserve/model_facts.h"
 
@@ -76,7 +76,7 @@ TEST(InferAnswerTest, AFailureIsCutBetweenLetters) {
   std::string words = "a";
   while (words.size() < 4000) words += "\xC3\xA9";
   const std::string said = InferAnswer(Asked()).Fail(absl::InternalError(words)).error_message();
-  EXPECT_EQ(said, words.substr(0, coordinator::kErrorTextBytesMax - 1));
+  EXPECT_EQ(said, words.substr(0, door::kErrorTextBytesMax - 1));
 }
 
 TEST(InferAnswerTest, AWholeAnswersLogprobsCountAsTheyAreKept) {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "gateway/field_reader.h"
 #include "gateway/generation_request.h"
 #include "gateway/kserve/model_facts.h"
@@ -23,7 +23,7 @@ using inference::ModelInferRequest;
 
 constexpr int64_t kUint32Max = std::numeric_limits<uint32_t>::max();
 // vLLM's default, which clients of its backend count on.
-constexpr uint32_t kMaxTokensDefault = 16;
+constexpr uint32_t kInferTokensDefault = 16;
 
 // Tensors of the ensemble under the names of /v1/completions.
 constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
@@ -256,7 +256,7 @@ void ReadFields(FieldReader* fields, bool in_stream, int64_t vocabulary, InferRe
   GenerationRequest unused;
   ReadCommonFields(fields, &unused, &request->call);
   sampling->set_max_tokens(static_cast<uint32_t>(
-      fields->Integer("max_tokens", 0, kUint32Max).value_or(int64_t{kMaxTokensDefault})));
+      fields->Integer("max_tokens", 0, kUint32Max).value_or(int64_t{kInferTokensDefault})));
   ReadEndId(fields, sampling, vocabulary);
   ReadLogprobs(fields, request, sampling);
   request->stream = in_stream && unused.stream;
@@ -272,8 +272,8 @@ absl::StatusOr<InferRequest> ReadInferRequest(const ModelInferRequest& asked, bo
   TUTTI_RETURN_IF_ERROR(RefuseUnknownFields(asked, "the request"));
   TUTTI_RETURN_IF_ERROR(CheckVersion(asked.model_version()));
   // It comes back with every response.
-  if (static_cast<int64_t>(asked.id().size()) > coordinator::kRequestIdBytesMax) {
-    return Bad("id", absl::StrCat("is longer than ", coordinator::kRequestIdBytesMax, " bytes"));
+  if (static_cast<int64_t>(asked.id().size()) > door::kRequestIdBytesMax) {
+    return Bad("id", absl::StrCat("is longer than ", door::kRequestIdBytesMax, " bytes"));
   }
   InferRequest request;
   request.model = asked.model_name();

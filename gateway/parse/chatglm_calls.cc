@@ -9,7 +9,7 @@
 namespace tutti::gateway {
 namespace {
 
-std::string Trimmed(const std::string& line) {
+std::string TrimmedLine(const std::string& line) {
   const auto stripped = absl::StripAsciiWhitespace(line);
   return std::string(stripped);
 }
@@ -36,7 +36,7 @@ void ChatGlmCalls::Push(char c, AnswerPieces* pieces) {
 
 bool ChatGlmCalls::MayBecomeName() const {
   if (line_.size() > kFunctionNameBytesMax + kMarkupBlanksMax) return false;
-  const std::string begun = Trimmed(line_);
+  const std::string begun = TrimmedLine(line_);
   return std::any_of(functions().begin(), functions().end(),
                      [&](const auto& function) { return function.first.starts_with(begun); });
 }
@@ -45,7 +45,7 @@ void ChatGlmCalls::PushLine(char c, AnswerPieces* pieces) {
   line_ += c;
   if (c != '\n' && MayBecomeName()) return;
   const std::string line = std::exchange(line_, {});
-  name_ = Trimmed(line);
+  name_ = TrimmedLine(line);
   if (c == '\n' && IsFunction(name_)) {
     held_ = line;
     announced_ = false;

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "gateway/limits.h"
 
 namespace tutti::gateway {
@@ -48,13 +48,13 @@ absl::Status RefuseUnserved(const engine::GenerateRequest& asked) {
 
 // The limits on what takes memory of ours before the service is asked.
 absl::Status CheckSizes(const engine::GenerateRequest& asked) {
-  if (static_cast<int64_t>(asked.request_id().size()) > coordinator::kRequestIdBytesMax) {
+  if (static_cast<int64_t>(asked.request_id().size()) > door::kRequestIdBytesMax) {
     return absl::InvalidArgumentError(
-        absl::StrCat("request_id is longer than ", coordinator::kRequestIdBytesMax, " bytes"));
+        absl::StrCat("request_id is longer than ", door::kRequestIdBytesMax, " bytes"));
   }
-  if (const uint32_t n = asked.sampling_params().n(); n > coordinator::kOutputsMax) {
+  if (const uint32_t n = asked.sampling_params().n(); n > door::kOutputsMax) {
     return absl::InvalidArgumentError(
-        absl::StrCat("sampling_params.n is ", n, ", the limit is ", coordinator::kOutputsMax));
+        absl::StrCat("sampling_params.n is ", n, ", the limit is ", door::kOutputsMax));
   }
   return absl::OkStatus();
 }

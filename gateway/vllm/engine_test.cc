@@ -138,7 +138,8 @@ v1::GenerateResponse Said(uint32_t output, std::vector<int32_t> ids) {
   return message;
 }
 
-v1::GenerateResponse Ended(uint32_t output, v1::FinishReason reason, const std::string& stop = "") {
+v1::GenerateResponse EndedBy(uint32_t output, v1::FinishReason reason,
+                             const std::string& stop = "") {
   v1::GenerateResponse message;
   message.set_output(output);
   message.mutable_finish()->set_reason(reason);
@@ -147,7 +148,7 @@ v1::GenerateResponse Ended(uint32_t output, v1::FinishReason reason, const std::
   return message;
 }
 
-v1::GenerateRequest Request(uint32_t n) {
+v1::GenerateRequest OutputsRequest(uint32_t n) {
   v1::GenerateRequest request;
   request.set_n(n);
   request.mutable_sampling()->set_logprobs(true);
@@ -157,7 +158,7 @@ v1::GenerateRequest Request(uint32_t n) {
 }
 
 TEST(EngineAnswerTest, AStreamIsChunksAndAnEnd) {
-  EngineAnswer answer(/*stream=*/true, Request(2));
+  EngineAnswer answer(/*stream=*/true, OutputsRequest(2));
   v1::GenerateResponse started;
   started.mutable_started()->set_prompt_tokens(4);
   EXPECT_TRUE(answer.Take(started).empty());
@@ -169,7 +170,7 @@ TEST(EngineAnswerTest, AStreamIsChunksAndAnEnd) {
   EXPECT_EQ(chunk[0].chunk().prompt_tokens(), 4u);
   EXPECT_EQ(chunk[0].chunk().output_logprobs().top_logprobs(1).token_ids(0), 7u);
   v1::GenerateResponse last = Said(1, {9});
-  *last.mutable_finish() = Ended(1, v1::FINISH_REASON_STOP).finish();
+  *last.mutable_finish() = EndedBy(1, v1::FINISH_REASON_STOP).finish();
   const auto end = answer.Take(last);
   ASSERT_EQ(end.size(), 2u);
   EXPECT_THAT(end[0].chunk().token_ids(), ElementsAre(9));
@@ -183,10 +184,10 @@ TEST(EngineAnswerTest, AStreamIsChunksAndAnEnd) {
 }
 
 TEST(EngineAnswerTest, AWholeAnswerHasAllIds) {
-  EngineAnswer answer(/*stream=*/false, Request(1));
+  EngineAnswer answer(/*stream=*/false, OutputsRequest(1));
   EXPECT_TRUE(answer.Take(Said(0, {5})).empty());
   EXPECT_TRUE(answer.Take(Said(0, {6, 7})).empty());
-  const auto end = answer.Take(Ended(0, v1::FINISH_REASON_STOP, "x"));
+  const auto end = answer.Take(EndedBy(0, v1::FINISH_REASON_STOP, "x"));
   ASSERT_EQ(end.size(), 1u);
   EXPECT_THAT(end[0].complete().output_ids(), ElementsAre(5, 6, 7));
   EXPECT_EQ(end[0].complete().output_logprobs().token_logprobs_size(), 3);
@@ -194,11 +195,12 @@ TEST(EngineAnswerTest, AWholeAnswerHasAllIds) {
 }
 
 TEST(EngineAnswerTest, AFinishWithoutAReasonIsAnAbort) {
-  EngineAnswer answer(/*stream=*/true, Request(1));
-  EXPECT_EQ(answer.Take(Ended(0, v1::FINISH_REASON_UNSPECIFIED))[0].complete().finish_reason(),
+  EngineAnswer answer(/*stream=*/true, OutputsRequest(1));
+  EXPECT_EQ(answer.Take(EndedBy(0, v1::FINISH_REASON_UNSPECIFIED))[0].complete().finish_reason(),
             "abort");
-  EngineAnswer other(/*stream=*/true, Request(1));
-  EXPECT_EQ(other.Take(Ended(0, v1::FINISH_REASON_LENGTH))[0].complete().finish_reason(), "length");
+  EngineAnswer other(/*stream=*/true, OutputsRequest(1));
+  EXPECT_EQ(other.Take(EndedBy(0, v1::FINISH_REASON_LENGTH))[0].complete().finish_reason(),
+            "length");
 }
 
 }  // namespace

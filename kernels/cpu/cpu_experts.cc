@@ -7,7 +7,7 @@ namespace tutti::kernels::cpu {
 namespace {
 
 // NaN last, equal ones by index: a total order for any row.
-bool Before(const float* logits, int32_t a, int32_t b) {
+bool LikelierThan(const float* logits, int32_t a, int32_t b) {
   const bool a_nan = std::isnan(logits[a]);
   const bool b_nan = std::isnan(logits[b]);
   if (a_nan != b_nan) return b_nan;
@@ -23,7 +23,7 @@ void SelectExpertsOfRow(const KernelTable& kernels, const float* logits, int64_t
   size_t kept = 0;
   for (int32_t id = 0; id < static_cast<int32_t>(cols); ++id) {
     size_t at = kept;
-    while (at > 0 && Before(logits, id, experts[at - 1])) --at;
+    while (at > 0 && LikelierThan(logits, id, experts[at - 1])) --at;
     if (at == experts.size()) continue;
     if (kept < experts.size()) ++kept;
     for (size_t i = kept - 1; i > at; --i) experts[i] = experts[i - 1];

@@ -21,7 +21,7 @@ constexpr int kInProgress = 7;
 constexpr int kUint8 = 1;
 constexpr int kFloat32 = 7;
 
-struct Functions {
+struct NcclFunctions {
   int (*get_version)(int*);
   const char* (*get_error_string)(int);
   int (*get_unique_id)(UniqueId*);
@@ -54,8 +54,8 @@ class Library {
   const std::string path_;
 };
 
-absl::StatusOr<Functions> FindFunctions(const Library& library) {
-  Functions f = {};
+absl::StatusOr<NcclFunctions> FindNcclFunctions(const Library& library) {
+  NcclFunctions f = {};
   TUTTI_RETURN_IF_ERROR(library.Find("ncclGetVersion", &f.get_version));
   TUTTI_RETURN_IF_ERROR(library.Find("ncclGetErrorString", &f.get_error_string));
   TUTTI_RETURN_IF_ERROR(library.Find("ncclGetUniqueId", &f.get_unique_id));
@@ -70,7 +70,7 @@ absl::StatusOr<Functions> FindFunctions(const Library& library) {
   return f;
 }
 
-absl::Status Said(const Functions& nccl, int result, const char* operation) {
+absl::Status Said(const NcclFunctions& nccl, int result, const char* operation) {
   if (result == kSuccess) return absl::OkStatus();
   return absl::InternalError(
       absl::StrCat("NCCL, ", operation, ": ", nccl.get_error_string(result), " (", result, ")"));
@@ -78,7 +78,7 @@ absl::Status Said(const Functions& nccl, int result, const char* operation) {
 
 class LibraryGroup : public NcclGroup {
  public:
-  LibraryGroup(const Functions& nccl, Communicator communicator)
+  LibraryGroup(const NcclFunctions& nccl, Communicator communicator)
       : nccl_(nccl), communicator_(communicator) {}
   ~LibraryGroup() override { Abort(); }
 
@@ -115,14 +115,14 @@ class LibraryGroup : public NcclGroup {
   }
 
  private:
-  const Functions nccl_;
+  const NcclFunctions nccl_;
   const Communicator communicator_;
   std::atomic<bool> aborted_{false};
 };
 
 class LibraryNccl : public Nccl {
  public:
-  LibraryNccl(const Functions& functions, int version, UseDeviceFunction use_device)
+  LibraryNccl(const NcclFunctions& functions, int version, UseDeviceFunction use_device)
       : nccl_(functions), version_(version), use_device_(use_device) {}
 
   int version() const override { return version_; }
@@ -145,7 +145,7 @@ class LibraryNccl : public Nccl {
   }
 
  private:
-  const Functions nccl_;
+  const NcclFunctions nccl_;
   const int version_;
   const UseDeviceFunction use_device_;
 };
@@ -168,7 +168,7 @@ absl::StatusOr<std::shared_ptr<Nccl>> OpenNcclLibrary(const std::string& path,
     return absl::UnavailableError(absl::StrCat("NCCL cannot be opened: ", dlerror(),
                                                "; TUTTI_NCCL_LIBRARY may name the file"));
   }
-  TUTTI_ASSIGN_OR_RETURN(const Functions functions, FindFunctions(Library(handle, path)));
+  TUTTI_ASSIGN_OR_RETURN(const NcclFunctions functions, FindNcclFunctions(Library(handle, path)));
   int version = 0;
   TUTTI_RETURN_IF_ERROR(Said(functions, functions.get_version(&version), "asking its version"));
   if (version < kNcclVersionMin) {

@@ -22,7 +22,7 @@ absl::Status Transfer(NcclGroup* group, int member, void* memory, int64_t bytes,
 
 // NCCL connects the two when a transfer first needs it, and then waits: here where waiting is
 // allowed. Of a small and of a large size, which may take different ways.
-absl::Status Connect(NcclGroup* group, int members, int member, Runtime* runtime) {
+absl::Status ConnectMember(NcclGroup* group, int members, int member, Runtime* runtime) {
   CHECK(members == 2);
   WorkSpace memory(runtime);
   TUTTI_RETURN_IF_ERROR(memory.Reserve(kLinkConnectBytes));
@@ -37,7 +37,7 @@ absl::Status Connect(NcclGroup* group, int members, int member, Runtime* runtime
 
 }  // namespace
 
-NcclLink::NcclLink(NcclOptions options) : membership_(std::move(options), Connect) {}
+NcclLink::NcclLink(NcclOptions options) : membership_(std::move(options), ConnectMember) {}
 
 void NcclLink::Follow() {
   if (group_number_ == membership_.group_number()) return;

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "base/check.h"
-#include "coordinator/limits.h"
 #include "coordinator/model_testing.h"
-#include "coordinator/service/message_parser.h"
 #include "coordinator/service/request_builder.h"
 #include "coordinator/service/resume_builder.h"
-#include "coordinator/service/tenant.h"
+#include "door/grpc/message_parser.h"
+#include "door/limits.h"
+#include "door/tenant.h"
 #include "tutti/v1/cluster.pb.h"
 
 namespace {
@@ -34,7 +34,7 @@ void CheckIds(const std::vector<tutti::TokenId>& ids, const ServedModel& model) 
 }
 
 void CheckBuilt(const tutti::coordinator::BuiltRequest& built, const ServedModel& model) {
-  CHECK(built.n >= 1 && built.n <= static_cast<int32_t>(tutti::coordinator::kOutputsMax));
+  CHECK(built.n >= 1 && built.n <= static_cast<int32_t>(tutti::door::kOutputsMax));
   CHECK(!built.request.prompt.empty() && built.request.max_tokens > 0);
   CHECK(static_cast<int64_t>(built.request.prompt.size()) + built.request.max_tokens <=
         model.max_model_len);
@@ -78,7 +78,7 @@ void Encode(const Request& request, const ServedModel& model) {
 // A message that parses is what protobuf parses.
 template <typename Request>
 bool Parse(const std::string& bytes, size_t piece, Request* request) {
-  if (!tutti::coordinator::ParseMessage(Cut(bytes, piece), request).ok()) return false;
+  if (!tutti::door::ParseMessage(Cut(bytes, piece), request).ok()) return false;
   Request whole;
   CHECK(whole.ParseFromString(bytes));
   return true;
@@ -94,8 +94,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (data[0] % 4 < 2) {
     tutti::v1::GenerateRequest request;
     if (!Parse(bytes, piece, &request)) return 0;
-    if (!tutti::coordinator::TenantOf(request.tenant(), {}, {.may_name_tenant = true}).ok())
-      return 0;
+    if (!tutti::door::TenantOf(request.tenant(), {}, {.may_name_tenant = true}).ok()) return 0;
     const auto built = tutti::coordinator::BuildRequest(request, *model);
     if (built.ok()) CheckBuilt(*built, *model);
     Resume(request, *model);
@@ -105,7 +104,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } else {
     tutti::v1::LookupPrefixRequest request;
     if (!Parse(bytes, piece, &request)) return 0;
-    (void)tutti::coordinator::TenantOf(request.tenant(), {}, {.may_name_tenant = true});
+    (void)tutti::door::TenantOf(request.tenant(), {}, {.may_name_tenant = true});
     Encode(request, *model);
   }
   return 0;

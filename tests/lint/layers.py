@@ -18,15 +18,17 @@ LAYERS = {
     "transport": ["base", "proto"],
     "model": ["base", "text"],
     "placement": ["base", "model"],
-    "coordinator": ["base", "proto", "metrics", "text", "model", "transport", "placement"],
+    "door": ["base", "proto", "metrics", "text", "transport"],
+    "coordinator": ["base", "proto", "metrics", "text", "model", "transport", "placement",
+                    "door"],
     "worker": ["base", "proto", "metrics", "kernels", "model", "transport"],
     "client": ["base", "proto", "text", "model", "transport", "placement"],
-    "gateway": ["base", "proto", "metrics", "transport", "coordinator", "client"],
+    "gateway": ["base", "proto", "metrics", "transport", "door", "client"],
 }
 # Folders of the tree that are no part of the product and may include all of it.
 AROUND = ["bench", "tools", "tests"]
 # The shells: folders, with all below them, that may see gRPC. All else of the product is core.
-SHELLS = ["transport/grpc", "coordinator/service", "worker/service", "client",
+SHELLS = ["transport/grpc", "door/grpc", "coordinator/service", "worker/service", "client",
           "gateway/service", "gateway/grpc"]
 # Where messages of proto/ are included from.
 MESSAGES = "tutti/"

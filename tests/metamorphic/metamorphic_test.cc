@@ -29,8 +29,6 @@ std::string Environment(const char* name, const std::string& otherwise) {
   return value != nullptr ? value : otherwise;
 }
 
-std::string DemoDir() { return Environment("TUTTI_SOURCE_DIR", ".") + "/models/demo"; }
-
 // A random checkpoint with the demo model's vocabulary and another shape and type.
 std::string MakeModel(const std::string& name, const std::string& dtype, bool tied, int heads,
                       int kv_heads, int intermediate) {

@@ -3,7 +3,6 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "tests/support/in_process_cluster.h"
@@ -13,11 +12,6 @@ namespace tutti::tests {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string DemoDir() {
-  const char* source = std::getenv("TUTTI_SOURCE_DIR");
-  return std::string(source != nullptr ? source : ".") + "/models/demo";
-}
 
 class AdminTest : public ::testing::Test {
  protected:

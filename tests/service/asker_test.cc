@@ -4,7 +4,6 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/build_info.h"
@@ -18,11 +17,6 @@ namespace tutti::tests {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string DemoDir() {
-  const char* source = std::getenv("TUTTI_SOURCE_DIR");
-  return std::string(source != nullptr ? source : ".") + "/models/demo";
-}
 
 // A coordinator without workers.
 struct Served {
@@ -59,7 +53,7 @@ struct Served {
   }
 };
 
-v1::GenerateRequest Ask() {
+v1::GenerateRequest AskAnything() {
   v1::GenerateRequest request;
   request.mutable_token_ids()->add_ids(1);
   return request;
@@ -69,12 +63,13 @@ TEST(AskerTest, OnLoopbackACallerIsAClient) {
   Served served;
   ASSERT_TRUE(served.Start(served.Options()).ok());
   // UNAVAILABLE: no worker is there; the request itself is fine.
-  EXPECT_EQ(served.Generate(Ask()).error_code(), grpc::StatusCode::UNAVAILABLE);
-  v1::GenerateRequest request = Ask();
+  EXPECT_EQ(served.Generate(AskAnything()).error_code(), grpc::StatusCode::UNAVAILABLE);
+  v1::GenerateRequest request = AskAnything();
   request.set_tenant("acme");
   EXPECT_EQ(served.Generate(request).error_code(), grpc::StatusCode::PERMISSION_DENIED);
-  EXPECT_EQ(served.Generate(Ask(), "acme").error_code(), grpc::StatusCode::PERMISSION_DENIED);
-  request = Ask();
+  EXPECT_EQ(served.Generate(AskAnything(), "acme").error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  request = AskAnything();
   request.set_priority(-1);
   EXPECT_EQ(served.Generate(request).error_code(), grpc::StatusCode::PERMISSION_DENIED);
   request.set_priority(1);
@@ -91,7 +86,7 @@ TEST(AskerTest, AGatewayWhereTheOperatorSaysSoOrNobodyElseCanConnect) {
       options.listen = "unix:" + served.folder.File("api");
     }
     ASSERT_TRUE(served.Start(options).ok());
-    v1::GenerateRequest request = Ask();
+    v1::GenerateRequest request = AskAnything();
     request.set_tenant("acme");
     request.set_priority(-100);
     EXPECT_EQ(served.Generate(request).error_code(), grpc::StatusCode::UNAVAILABLE);

@@ -12,18 +12,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fail_point.h"
-#include "coordinator/limits.h"
+#include "door/limits.h"
 #include "tests/support/in_process_cluster.h"
 
 namespace tutti::tests {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string DemoDir() {
-  const char* source = std::getenv("TUTTI_SOURCE_DIR");
-  return std::string(source != nullptr ? source : ".") + "/models/demo";
-}
 
 v1::GenerateRequest Ask() {
   v1::GenerateRequest request;
@@ -101,7 +96,7 @@ class RawCall {
 constexpr char kGenerate[] = "/tutti.v1.Inference/Generate";
 constexpr char kTokenize[] = "/tutti.v1.Inference/Tokenize";
 
-InProcessClusterOptions With(const coordinator::DoorOptions& door) {
+InProcessClusterOptions With(const door::DoorOptions& door) {
   return {.model_dir = DemoDir(), .door = door};
 }
 
@@ -147,7 +142,7 @@ TEST(Door, AHalfSentRequestIsEnded) {
 
 TEST(Door, RequestsThatArriveSlowlyAreCountedAsTheLargest) {
   // All these calls are one client's, which may have less than half: two slow ones.
-  InProcessCluster cluster(With({.bytes = 5 * coordinator::kRequestBytesMax,
+  InProcessCluster cluster(With({.bytes = 5 * door::kRequestBytesMax,
                                  .read_grace = std::chrono::milliseconds(5),
                                  .read_max = std::chrono::seconds(3)}));
   std::vector<std::unique_ptr<RawCall>> calls;
@@ -181,12 +176,12 @@ std::shared_ptr<grpc::Channel> NarrowChannel(const InProcessCluster& cluster) {
 TEST(Door, AnswersThatNobodyReadsAreCountedAndEnd) {
   v1::TokenizeRequest request;
   for (int i = 0; i < 100'000; ++i) absl::StrAppend(request.mutable_text(), i % 10);
-  const coordinator::DoorOptions held_for_a_while = {.read_grace = std::chrono::milliseconds(5),
-                                                     .read_max = std::chrono::milliseconds(50)};
-  const coordinator::DoorOptions too_much_to_hold = {.bytes = 300 << 10,
-                                                     .read_grace = std::chrono::milliseconds(5),
-                                                     .read_max = std::chrono::hours(1)};
-  for (const coordinator::DoorOptions& door : {held_for_a_while, too_much_to_hold}) {
+  const door::DoorOptions held_for_a_while = {.read_grace = std::chrono::milliseconds(5),
+                                              .read_max = std::chrono::milliseconds(50)};
+  const door::DoorOptions too_much_to_hold = {.bytes = 300 << 10,
+                                              .read_grace = std::chrono::milliseconds(5),
+                                              .read_max = std::chrono::hours(1)};
+  for (const door::DoorOptions& door : {held_for_a_while, too_much_to_hold}) {
     InProcessCluster cluster(With(door));
     const std::shared_ptr<grpc::Channel> channel = NarrowChannel(cluster);
     // A reset is seen by who reads at last; how soon it comes depends on the machine, as does how
@@ -225,7 +220,7 @@ TEST(Door, MoreBytesThanTheBudgetAreRefusedAtOnce) {
 // As many fields of two bytes as a message can have: costs more to look at than to send.
 grpc::ByteBuffer ManyFields() {
   std::string bytes;
-  while (bytes.size() < coordinator::kRequestBytesMax) bytes += {0x38, 0x01};  // n: 1
+  while (bytes.size() < door::kRequestBytesMax) bytes += {0x38, 0x01};  // n: 1
   const grpc::Slice slice(bytes);
   return grpc::ByteBuffer(&slice, 1);
 }
@@ -297,8 +292,8 @@ TEST(Door, RunningOutOfMemoryEndsTheRequestOnly) {
 }
 
 TEST(Door, ClientsThatLeaveWhileTheySendLeaveNothing) {
-  InProcessCluster cluster(With(
-      {.bytes = 5 * coordinator::kRequestBytesMax, .read_grace = std::chrono::milliseconds(1)}));
+  InProcessCluster cluster(
+      With({.bytes = 5 * door::kRequestBytesMax, .read_grace = std::chrono::milliseconds(1)}));
   for (int i = 0; i < 50; ++i) RawCall(cluster.channel(), kGenerate);
   // The last of them are still being let go.
   bool served = false;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <string>
 #include <thread>
 
@@ -16,9 +15,7 @@
 namespace tutti::tests {
 namespace {
 
-std::string DemoDir() { return std::string(std::getenv("TUTTI_SOURCE_DIR")) + "/models/demo"; }
-
-v1::GenerateRequest Ask(uint32_t max_tokens = 4) {
+v1::GenerateRequest AskTokens(uint32_t max_tokens = 4) {
   v1::GenerateRequest request;
   request.set_text("12+30=");
   request.mutable_sampling()->set_max_tokens(max_tokens);
@@ -50,7 +47,7 @@ class ErrorTest : public ::testing::Test {
 };
 
 TEST_F(ErrorTest, AnInvalidRequestNamesItsFieldAndForbidsARetry) {
-  v1::GenerateRequest request = Ask();
+  v1::GenerateRequest request = AskTokens();
   request.mutable_sampling()->set_top_p(2);
   const Answer refused = cluster_.Generate(request);
   EXPECT_EQ(refused.status.code(), absl::StatusCode::kInvalidArgument);
@@ -78,7 +75,7 @@ TEST_F(ErrorTest, AnInvalidRequestNamesItsFieldAndForbidsARetry) {
 }
 
 TEST_F(ErrorTest, ARefusalForNowSaysWhenInEveryWay) {
-  v1::GenerateRequest request = Ask();
+  v1::GenerateRequest request = AskTokens();
   request.set_n(3);
   const Answer refused = cluster_.Generate(request);
   EXPECT_EQ(refused.status.code(), absl::StatusCode::kResourceExhausted) << refused.status;
@@ -95,10 +92,10 @@ TEST_F(ErrorTest, ARefusalForNowSaysWhenInEveryWay) {
 
 TEST(Counters, MistakesAndDeadlinesOfClientsAreNoFailures) {
   InProcessCluster cluster({.model_dir = DemoDir()});
-  v1::GenerateRequest wrong = Ask();
+  v1::GenerateRequest wrong = AskTokens();
   wrong.set_n(1000);
   EXPECT_EQ(cluster.Generate(wrong).status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(cluster.Generate(Ask()).status.ok());
+  EXPECT_TRUE(cluster.Generate(AskTokens()).status.ok());
   // It waits until its time is over.
   cluster.StopWorker(0);
   for (int tries = 0; tries < 1000 && cluster.Status().degraded().empty(); ++tries) {
@@ -106,7 +103,7 @@ TEST(Counters, MistakesAndDeadlinesOfClientsAreNoFailures) {
   }
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(400));
-  const auto reader = cluster.inference()->Generate(&context, Ask());
+  const auto reader = cluster.inference()->Generate(&context, AskTokens());
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
   }

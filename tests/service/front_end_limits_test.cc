@@ -17,11 +17,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "coordinator/limits.h"
 #include "coordinator/model_testing.h"
 #include "coordinator/service/limits.h"
 #include "coordinator/service/request_builder.h"
 #include "coordinator/service/request_limits.h"
+#include "door/limits.h"
 #include "gateway/generation_request.h"
 #include "gateway/kserve/infer_request.h"
 #include "gateway/kserve/infer_testing.h"
@@ -269,7 +269,7 @@ std::vector<Cell> MakeCells() {
     cells.push_back({field, Json::array({ids}), false});
     cells.push_back({field, Json::array({-1}), false});
   }
-  const float most = coordinator::kLogitBiasValueMax;
+  const float most = door::kLogitBiasValueMax;
   for (const float sign : {1.f, -1.f}) {
     cells.push_back({"SamplingParams.logit_bias", Json{{"3", sign * most}}, true});
     cells.push_back({"SamplingParams.logit_bias", Json{{"3", sign * (most + 0.5f)}}, false});

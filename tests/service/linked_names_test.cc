@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "base/protocol.h"
-#include "coordinator/membership.h"
+#include "coordinator/fleet/membership.h"
 #include "worker/service/worker.h"
 
 namespace tutti::tests {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -16,11 +15,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
-
-std::string DemoDir() {
-  const char* source = std::getenv("TUTTI_SOURCE_DIR");
-  return std::string(source != nullptr ? source : ".") + "/models/demo";
-}
 
 class MaskTest : public ::testing::Test {
  protected:

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,11 +13,6 @@
 #include "tests/support/in_process_cluster.h"
 
 namespace tutti::tests {
-
-inline std::string DemoDir() {
-  const char* source = std::getenv("TUTTI_SOURCE_DIR");
-  return std::string(source != nullptr ? source : ".") + "/models/demo";
-}
 
 struct CutStream {
   std::vector<v1::GenerateResponse> messages;

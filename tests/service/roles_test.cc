@@ -7,8 +7,6 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/files_testing.h"
@@ -23,11 +21,6 @@ using transport::Identity;
 using transport::Role;
 using transport::RoleSet;
 using transport::TlsFiles;
-
-std::string DemoDir() {
-  const char* source = std::getenv("TUTTI_SOURCE_DIR");
-  return std::string(source != nullptr ? source : ".") + "/models/demo";
-}
 
 std::string NameOf(Role role) { return std::string(transport::RoleName(role)); }
 

@@ -3,7 +3,6 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -13,11 +12,6 @@ namespace tutti::tests {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string DemoDir() {
-  const char* source = std::getenv("TUTTI_SOURCE_DIR");
-  return std::string(source != nullptr ? source : ".") + "/models/demo";
-}
 
 v1::GenerateRequest Ask(const std::string& question, uint32_t max_tokens = 40) {
   v1::GenerateRequest request;

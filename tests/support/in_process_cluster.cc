@@ -32,6 +32,11 @@ void WaitFor(Condition condition, const std::string& what) {
 
 }  // namespace
 
+std::string DemoDir() {
+  const char* source = std::getenv("TUTTI_SOURCE_DIR");
+  return std::string(source != nullptr ? source : ".") + "/models/demo";
+}
+
 InProcessCluster::InProcessCluster(InProcessClusterOptions options) : options_(std::move(options)) {
   spdlog::set_level(spdlog::level::err);  // workers come and go in every test
   char pattern[] = "/tmp/tutti-test-XXXXXX";

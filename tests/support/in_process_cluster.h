@@ -14,6 +14,9 @@
 
 namespace tutti::tests {
 
+// The demo model of the repository, from TUTTI_SOURCE_DIR.
+std::string DemoDir();
+
 struct InProcessClusterOptions {
   std::string model_dir;
   std::vector<int32_t> layers;  // per stage, one worker each; empty: one stage with all
@@ -21,7 +24,7 @@ struct InProcessClusterOptions {
   int threads = 1;              // of each worker
   std::string device = "cpu";
   int64_t worker_memory_bytes = int64_t{1} << 30;
-  coordinator::DoorOptions door;
+  door::DoorOptions door;
   coordinator::EngineOptions engine;  // block size, budget, chunk, limits
 };
 

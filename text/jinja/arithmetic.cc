@@ -18,8 +18,6 @@
 namespace tutti::text::jinja {
 namespace {
 
-absl::Status Invalid(std::string_view why) { return absl::InvalidArgumentError(Absl(why)); }
-
 absl::Status NotSupported(std::string_view op, const Value& a, const Value& b) {
   for (const Value* value : {&a, &b}) {
     if (value->IsUndefined()) return TypeError(*value, "");

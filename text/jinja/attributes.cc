@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 8> kListChanges = {"append", "clear",  "e
                                                           "pop",    "remove", "reverse", "sort"};
 
 template <size_t N>
-bool Contains(const std::array<std::string_view, N>& names, std::string_view name) {
+bool IsAmong(const std::array<std::string_view, N>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
@@ -64,7 +64,7 @@ Found NumberAttribute(const Value& value, std::string_view name) {
 absl::StatusOr<Found> OwnAttribute(const Value& value, std::string_view name, Work* work) {
   if (value.IsStr()) return Method(value, FindStrMethod(name));
   if (value.IsDict()) {
-    if (Contains(kDictChanges, name)) return Found(Unsafe(value, name));
+    if (IsAmong(kDictChanges, name)) return Found(Unsafe(value, name));
     return Method(value, FindDictMethod(name));
   }
   if (value.IsList()) {
@@ -72,7 +72,7 @@ absl::StatusOr<Found> OwnAttribute(const Value& value, std::string_view name, Wo
     if (list.is_view()) return Found();
     if (list.kind == List::kGroup && name == "grouper") return Found(list.items[0]);
     if (list.kind == List::kGroup && name == "list") return Found(list.items[1]);
-    if (list.kind == List::kList && Contains(kListChanges, name)) {
+    if (list.kind == List::kList && IsAmong(kListChanges, name)) {
       return Found(Unsafe(value, name));
     }
     if (name == "copy" && list.kind != List::kList) return Found();

@@ -17,8 +17,6 @@
 namespace tutti::text::jinja {
 namespace {
 
-absl::Status Invalid(std::string_view why) { return absl::InvalidArgumentError(Absl(why)); }
-
 bool IsDigits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }

@@ -15,8 +15,6 @@
 namespace tutti::text::jinja {
 namespace {
 
-absl::Status Invalid(std::string_view why) { return absl::InvalidArgumentError(Absl(why)); }
-
 // Whether a body ran to its end or was left by break or continue.
 enum class Flow { kNext, kBreak, kContinue };
 

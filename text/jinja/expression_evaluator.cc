@@ -15,12 +15,6 @@
 #include "text/limits.h"
 
 namespace tutti::text::jinja {
-namespace {
-
-absl::Status Invalid(std::string_view why) { return absl::InvalidArgumentError(Absl(why)); }
-
-}  // namespace
-
 absl::Status ExpressionEvaluator::AtLine(int line, const absl::Status& status) {
   if (status.ok() || placed_) return status;
   placed_ = true;

@@ -19,8 +19,6 @@
 namespace tutti::text::jinja {
 namespace {
 
-absl::Status Invalid(std::string_view why) { return absl::InvalidArgumentError(Absl(why)); }
-
 absl::Status BadCode(char type, const Value& value) {
   return Invalid(absl::StrCat("Unknown format code '", std::string(1, type),
                               "' for object of type '", Absl(value.TypeName()), "'"));

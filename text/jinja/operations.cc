@@ -144,6 +144,8 @@ absl::StatusOr<Ordering> Order(std::string_view op, const Value& a, const Value&
 
 }  // namespace
 
+absl::Status Invalid(std::string_view why) { return absl::InvalidArgumentError(Absl(why)); }
+
 absl::Status TypeError(const Value& value, std::string_view problem) {
   if (value.IsUndefined()) return absl::InvalidArgumentError(value.undefined());
   return absl::InvalidArgumentError(

@@ -38,6 +38,9 @@ absl::StatusOr<Value> MakeRange(std::vector<Value> items, int64_t begin, int64_t
 // The key of a dict.  Errors: InvalidArgument "unhashable type: 'list'".
 absl::Status CheckHashable(const Value& key, Work* work);
 
+// InvalidArgument with `why`.
+absl::Status Invalid(std::string_view why);
+
 // InvalidArgument: "<what> is undefined" or "'int' object <problem>".
 absl::Status TypeError(const Value& value, std::string_view problem);
 

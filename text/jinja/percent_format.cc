@@ -14,13 +14,12 @@
 #include "text/jinja/format_spec.h"
 #include "text/jinja/markup.h"
 #include "text/jinja/number_text.h"
+#include "text/jinja/operations.h"
 #include "text/limits.h"
 #include "text/unicode.h"
 
 namespace tutti::text::jinja {
 namespace {
-
-absl::Status Invalid(std::string_view why) { return absl::InvalidArgumentError(Absl(why)); }
 
 class PercentFormatter {
  public:

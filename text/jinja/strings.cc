@@ -44,12 +44,12 @@ Text MapCharacters(const Text& text, Append append) {
   return out;
 }
 
-struct Range {
+struct TextRange {
   size_t begin, end;
 };
 
-std::vector<Range> SplitAtSpace(std::string_view text, int64_t max) {
-  std::vector<Range> parts;
+std::vector<TextRange> SplitAtSpace(std::string_view text, int64_t max) {
+  std::vector<TextRange> parts;
   size_t at = 0;
   const auto space_at = [&](size_t i) {
     const Utf8Unit unit = FirstUtf8Unit(text.substr(i));
@@ -68,8 +68,8 @@ std::vector<Range> SplitAtSpace(std::string_view text, int64_t max) {
   }
 }
 
-std::vector<Range> SplitAtSpaceFromRight(std::string_view text, int64_t max) {
-  std::vector<Range> parts;
+std::vector<TextRange> SplitAtSpaceFromRight(std::string_view text, int64_t max) {
+  std::vector<TextRange> parts;
   size_t end = text.size();
   const auto is_space = [&](size_t begin, size_t behind) {
     return IsStripped(text.substr(begin, behind - begin), std::nullopt);
@@ -93,9 +93,9 @@ std::vector<Range> SplitAtSpaceFromRight(std::string_view text, int64_t max) {
   return parts;
 }
 
-std::vector<Range> SplitAt(std::string_view text, std::string_view separator, int64_t max,
-                           bool from_right) {
-  std::vector<Range> parts;
+std::vector<TextRange> SplitAt(std::string_view text, std::string_view separator, int64_t max,
+                               bool from_right) {
+  std::vector<TextRange> parts;
   size_t begin = 0, end = text.size();
   const auto more = [&] { return max < 0 || static_cast<int64_t>(parts.size()) < max; };
   while (more()) {
@@ -229,14 +229,14 @@ absl::StatusOr<Value> Split(const Text& text, std::optional<std::string_view> se
     return absl::InvalidArgumentError("empty separator");
   }
   TUTTI_RETURN_IF_ERROR(work->ChargeBytes(text.size()));
-  const std::vector<Range> parts =
+  const std::vector<TextRange> parts =
       separator.has_value()    ? SplitAt(text.bytes(), *separator, max, from_right)
       : from_right && max >= 0 ? SplitAtSpaceFromRight(text.bytes(), max)
                                : SplitAtSpace(text.bytes(), max);
   TUTTI_RETURN_IF_ERROR(work->ChargeStrings(parts.size()));
   std::vector<Value> items;
   items.reserve(parts.size());
-  for (const Range& part : parts) {
+  for (const TextRange& part : parts) {
     items.push_back(Value::Str(text.Substr(part.begin, part.end - part.begin)));
   }
   return Value::MakeList(std::move(items));

@@ -10,7 +10,7 @@
 namespace tutti::text::jinja {
 namespace {
 
-absl::Status TooDeep() {
+absl::Status NestsTooDeep() {
   return absl::InvalidArgumentError(
       absl::StrCat("a list or dict nests deeper than ", kTextJsonDepthMax));
 }
@@ -18,7 +18,7 @@ absl::Status TooDeep() {
 // Takes one more member of a list or dict into its depth and weight.
 absl::Status Grow(const Value& member, int* depth, int64_t* weight) {
   *depth = std::max(*depth, member.depth() + 1);
-  if (*depth > kTextJsonDepthMax) return TooDeep();
+  if (*depth > kTextJsonDepthMax) return NestsTooDeep();
   *weight += member.weight();
   if (*weight > kTemplateStepsMax) {
     return absl::ResourceExhaustedError(

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-absl::Status TooDeep() {
+absl::Status JsonTooDeep() {
   return absl::InvalidArgumentError(
       absl::StrCat("a list or dict nests deeper than ", kTextJsonDepthMax));
 }
@@ -62,7 +62,7 @@ absl::StatusOr<Value> ConvertObject(const ordered_json& json, const std::string&
 
 absl::StatusOr<Value> Convert(const ordered_json& json, const std::string& path, bool from_user,
                               int depth) {
-  if (depth > kTextJsonDepthMax) return Annotate(TooDeep(), path);
+  if (depth > kTextJsonDepthMax) return Annotate(JsonTooDeep(), path);
   switch (json.type()) {
     case ordered_json::value_t::null:
       return Value();

@@ -13,7 +13,7 @@
 namespace tutti::transport {
 namespace {
 
-constexpr char kName[] = "tutti://worker/w1";
+constexpr char kProvenName[] = "tutti://worker/w1";
 
 std::shared_ptr<const ClusterSecret> Secret(char fill = 's') {
   return std::make_shared<const ClusterSecret>(std::string(32, fill));
@@ -22,7 +22,7 @@ std::shared_ptr<const ClusterSecret> Secret(char fill = 's') {
 class ProvenLinksTest : public testing::Test {
  protected:
   ProvenLinksTest() {
-    const GateRules rules = {.secret = Secret(), .name = kName};
+    const GateRules rules = {.secret = Secret(), .name = kProvenName};
     server_ =
         *GrpcPeerServer::Start({"127.0.0.1:0", {}, rules}, [this](std::unique_ptr<Link> link) {
           const MutexLock lock(&mutex_);
@@ -53,7 +53,7 @@ class ProvenLinksTest : public testing::Test {
 
 TEST_F(ProvenLinksTest, FramesPassInOrderOnceBothAreProved) {
   IdentifyingDialer dialer = DialerWith('s');
-  auto link = dialer.Dial({server_->address(), kName}, dialled_.MakeHandler());
+  auto link = dialer.Dial({server_->address(), kProvenName}, dialled_.MakeHandler());
   const size_t count = kHeldFramesMax / 2;
   for (size_t i = 0; i < count; ++i) {
     ASSERT_TRUE(link->Send(NumberedFrame(i), OwnedPayload(100 * i)).ok());
@@ -76,7 +76,7 @@ TEST_F(ProvenLinksTest, FramesPassInOrderOnceBothAreProved) {
 
 TEST_F(ProvenLinksTest, AnotherSecretOrNameIsRefusedAndNothingIsTold) {
   for (const auto& [secret, name] :
-       {std::pair<char, const char*>{'x', kName}, {'s', "tutti://coordinator"}}) {
+       {std::pair<char, const char*>{'x', kProvenName}, {'s', "tutti://coordinator"}}) {
     IdentifyingDialer dialer = DialerWith(secret);
     Inbox inbox;
     auto link = dialer.Dial({server_->address(), name}, inbox.MakeHandler());
@@ -108,7 +108,7 @@ TEST_F(ProvenLinksTest, AListenerWithoutSecretGetsNoFrame) {
     return others.MakeHandler();
   });
   IdentifyingDialer dialer(dialer_.get(), Secret());
-  auto link = dialer.Dial({other->address(), kName}, dialled_.MakeHandler());
+  auto link = dialer.Dial({other->address(), kProvenName}, dialled_.MakeHandler());
   (void)link->Send(NumberedFrame(99));
   ASSERT_TRUE(dialled_.WaitForClosed());
   EXPECT_EQ(dialled_.closed().code(), absl::StatusCode::kUnauthenticated);
@@ -124,7 +124,7 @@ TEST_F(ProvenLinksTest, FramesThatWaitForTheProofAreBounded) {
     return others.MakeHandler();
   });
   IdentifyingDialer dialer(dialer_.get(), Secret());
-  auto link = dialer.Dial({other->address(), kName}, dialled_.MakeHandler());
+  auto link = dialer.Dial({other->address(), kProvenName}, dialled_.MakeHandler());
   for (size_t i = 0; i < kHeldFramesMax; ++i) EXPECT_TRUE(link->Send(NumberedFrame(i)).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(link->Send(NumberedFrame(0))));
   link.reset();
@@ -136,7 +136,7 @@ TEST_F(ProvenLinksTest, FramesThatWaitForTheProofAreBounded) {
 TEST_F(ProvenLinksTest, StrangersLearnOneText) {
   v1::Frame hello;
   hello.mutable_hello()->set_worker_id("w1");
-  v1::Frame large = DialerProof(Secret(), kName).First();
+  v1::Frame large = DialerProof(Secret(), kProvenName).First();
   large.mutable_identify()->set_nonce(std::string(kIdentifyFrameBytesMax, 'n'));
   for (const grpc::ByteBuffer& bytes :
        {Bytes(""), Bytes("\x12"), Bytes("no frame"), Bytes(std::string(1 << 20, 'x')),
@@ -155,19 +155,20 @@ TEST_F(ProvenLinksTest, StrangersLearnOneText) {
 
 TEST_F(ProvenLinksTest, SilentStrangersKeepNobodyOutAndHarmNoLink) {
   IdentifyingDialer dialer = DialerWith('s');
-  auto link = dialer.Dial({server_->address(), kName}, dialled_.MakeHandler());
+  auto link = dialer.Dial({server_->address(), kProvenName}, dialled_.MakeHandler());
   ASSERT_TRUE(link->Send(NumberedFrame(0)).ok());
   ASSERT_TRUE(accepted_.WaitForFrames(1));
   std::vector<std::unique_ptr<RawClient>> strangers;
   for (int i = 0; i < kStrangersMax; ++i) {
     strangers.push_back(std::make_unique<RawClient>(server_->address()));
-    ASSERT_TRUE(strangers.back()->Write(EncodeFrame(DialerProof(Secret(), kName).First(), {})));
+    ASSERT_TRUE(
+        strangers.back()->Write(EncodeFrame(DialerProof(Secret(), kProvenName).First(), {})));
     grpc::ByteBuffer answer;
     ASSERT_TRUE(strangers.back()->Read(&answer));
   }
   // A peer that comes now gets in at once: the oldest of them makes way, and no link that stands.
   Inbox inbox;
-  auto next = dialer.Dial({server_->address(), kName}, inbox.MakeHandler());
+  auto next = dialer.Dial({server_->address(), kProvenName}, inbox.MakeHandler());
   ASSERT_TRUE(next->Send(NumberedFrame(2)).ok());
   EXPECT_TRUE(accepted_.WaitForFrames(2));
   ASSERT_TRUE(link->Send(NumberedFrame(1)).ok());

@@ -27,7 +27,7 @@ namespace {
 using model::kDigestChunkBytes;
 
 constexpr char kConfig[] = "config.json";
-constexpr char kIndex[] = "model.safetensors.index.json";
+constexpr char kIndexFile[] = "model.safetensors.index.json";
 
 bool IsFingerprint(const std::string& text) {
   return text.size() == 32 && std::all_of(text.begin(), text.end(), [](char c) {
@@ -38,13 +38,13 @@ bool IsFingerprint(const std::string& text) {
 // The most that a file of that name may have.
 int64_t BytesMax(const v1::CheckpointFile& file) {
   if (file.name() == kConfig) return model::kConfigBytesMax;
-  return file.name() == kIndex ? model::kIndexBytesMax : kFetchedFileBytesMax;
+  return file.name() == kIndexFile ? model::kIndexBytesMax : kFetchedFileBytesMax;
 }
 
 absl::Status CheckFile(const v1::CheckpointFile& file) {
   const std::string& name = file.name();
-  const bool known = name == kConfig || name == kIndex || absl::EndsWith(name, ".safetensors");
-  const bool text = name == kConfig || name == kIndex;
+  const bool known = name == kConfig || name == kIndexFile || absl::EndsWith(name, ".safetensors");
+  const bool text = name == kConfig || name == kIndexFile;
   if (!IsPlainName(name) || name[0] == '.' || !known) {
     return absl::InvalidArgumentError(absl::StrCat("\"", absl::CHexEscape(name.substr(0, 128)),
                                                    "\" is no name of a checkpoint's file"));

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
 
-std::string Quoted(std::string_view text) {
+std::string QuotedText(std::string_view text) {
   return absl::StrCat("\"", absl::CHexEscape(std::string(text)), "\"");
 }
 
@@ -40,7 +40,7 @@ absl::Status PeerTable::Add(std::string_view entry) {
   const size_t equals = entry.find('=');
   if (equals == std::string_view::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("peer ", Quoted(entry), " is not of the form NAME=ADDRESS"));
+        absl::StrCat("peer ", QuotedText(entry), " is not of the form NAME=ADDRESS"));
   }
   return Insert(Trimmed(entry.substr(0, equals)), Trimmed(entry.substr(equals + 1)));
 }
@@ -57,8 +57,8 @@ absl::Status PeerTable::AddFile(const std::string& path) {
     if (text.empty() || text.front() == '#') continue;
     const size_t blank = text.find_first_of(kBlanks);
     absl::Status status = blank == std::string_view::npos
-                              ? absl::InvalidArgumentError(
-                                    absl::StrCat(Quoted(text), " is not of the form NAME ADDRESS"))
+                              ? absl::InvalidArgumentError(absl::StrCat(
+                                    QuotedText(text), " is not of the form NAME ADDRESS"))
                               : Insert(text.substr(0, blank), Trimmed(text.substr(blank)));
     if (!status.ok()) return Annotate(status, absl::StrCat(path, ":", number));
   }
@@ -69,20 +69,21 @@ absl::Status PeerTable::AddFile(const std::string& path) {
 absl::Status PeerTable::Insert(std::string_view name, std::string_view address) {
   if (!IsWorkerId(name)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("worker id ", Quoted(name), " does not match [A-Za-z0-9._-]{1,128}"));
+        absl::StrCat("worker id ", QuotedText(name), " does not match [A-Za-z0-9._-]{1,128}"));
   }
   if (address.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "peer ", Quoted(name), " has no address; write NAME=HOST:PORT or NAME=unix:/FOLDER/NAME"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("peer ", QuotedText(name),
+                     " has no address; write NAME=HOST:PORT or NAME=unix:/FOLDER/NAME"));
   }
   const absl::Status written = CheckAddress({address.data(), address.size()}, AddressUse::kDial);
-  if (!written.ok()) return Annotate(written, absl::StrCat("peer ", Quoted(name)));
+  if (!written.ok()) return Annotate(written, absl::StrCat("peer ", QuotedText(name)));
   if (addresses_.size() >= kPeersMax) {
     return absl::ResourceExhaustedError(absl::StrCat("more than ", kPeersMax, " peers"));
   }
   const auto [found, added] = addresses_.emplace(name, address);
   if (!added && found->second != address) {
-    return absl::InvalidArgumentError(absl::StrCat("peer ", Quoted(name),
+    return absl::InvalidArgumentError(absl::StrCat("peer ", QuotedText(name),
                                                    " has two addresses: ", found->second, " and ",
                                                    std::string(address), "; keep one"));
   }
@@ -94,7 +95,7 @@ absl::StatusOr<std::string> PeerTable::Find(const std::string& worker_id) const 
   if (found != addresses_.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [name, address] : addresses_) names.push_back(name);
-  return absl::NotFoundError(absl::StrCat("worker ", Quoted(worker_id),
+  return absl::NotFoundError(absl::StrCat("worker ", QuotedText(worker_id),
                                           " is not in this worker's peer table; it has ",
                                           names.empty() ? "none" : absl::StrJoin(names, ", ")));
 }

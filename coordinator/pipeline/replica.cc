@@ -1,0 +1,77 @@
+#include "coordinator/pipeline/replica.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tutti::coordinator {
+namespace {
+
+SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
+  return {.block_size = options.block_size,
+          .max_batch_tokens = options.max_batch_tokens,
+          .chunk_tokens = options.chunk_tokens,
+          .itl_target = options.itl_target,
+          .max_sequences = options.max_sequences,
+          .plan_bytes_max = options.plan_bytes_max,
+          .token_bytes = TokenBytes(options.model.vocab_size),
+          .partial_recompute = options.partial_recompute};
+}
+
+void FillCacheStatus(const KvCache& cache, v1::PipelineStatus* status) {
+  status->set_blocks_in_use(cache.blocks_in_use());
+  status->set_blocks_cached(cache.blocks_cached());
+  status->set_prefix_lookup_tokens(cache.counters().lookup_tokens);
+  status->set_prefix_hit_tokens(cache.counters().hit_tokens);
+  status->set_evictions(cache.counters().evictions);
+}
+
+}  // namespace
+
+Replica::Replica(PipelineId id, const EngineOptions* options, Membership* membership,
+                 Epoch* last_epoch, const ShardCheck* check, KvDirectory* directory)
+    : pipeline(id, options, membership, last_epoch, check),
+      scheduler(SchedulerOptionsOf(*options), options->enable_prefix_caching ? directory : nullptr,
+                id),
+      rate(std::min(options->chunk_tokens > 0 ? options->chunk_tokens : kEvenChunkTokensMin,
+                    options->max_batch_tokens)) {
+  scheduler.TimeBy(&pipeline.times());
+}
+
+std::string Replica::WhyNot() const {
+  if (!serving() || open()) return pipeline.WhyNot();
+  return absl::StrCat(retiring, ", and no other can take its place");
+}
+
+std::string Replica::WhyNotWhole() const {
+  if (!serving() || !reduced) return WhyNot();
+  return absl::StrCat("it is made of the ", pipeline.WorkerIds().size(),
+                      pipeline.WorkerIds().size() == 1 ? " worker" : " workers",
+                      " that were left, fewer than the layout says");
+}
+
+void Replica::PlanSteps(Instant now, std::vector<Action>* actions) {
+  for (v1::StepPlan plan; scheduler.Plan(now, &plan); plan = v1::StepPlan()) {
+    pipeline.SendPlan(std::move(plan), now, actions);
+  }
+  scheduler.CheckLedger();
+}
+
+void Replica::FillStatus(Instant now, v1::PipelineStatus* status) const {
+  pipeline.FillStatus(now, status);
+  FillCacheStatus(scheduler.cache(), status);
+  status->set_running(scheduler.running());
+  status->set_waiting(scheduler.waiting());
+  status->set_steps_in_flight(static_cast<int32_t>(scheduler.steps().size()));
+  status->set_backlog_tokens(scheduler.backlog().tokens());
+  status->set_preemptions(scheduler.preemptions());
+  status->set_rebuilt_tokens(scheduler.rebuilt_tokens());
+  status->set_prompt_tokens_per_second(rate.rows_per_second());
+  status->set_bounded_steps(scheduler.bounded_steps());
+  for (const StepTimes::Seen& seen : pipeline.times().seen()) {
+    (*status->mutable_step_seconds())[seen.rows] = seen.seconds;
+  }
+}
+
+}  // namespace tutti::coordinator

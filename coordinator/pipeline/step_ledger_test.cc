@@ -1,0 +1,146 @@
+#include "coordinator/pipeline/step_ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace tutti::coordinator {
+namespace {
+
+using testing::HasSubstr;
+
+// Two ranks (shards 0 and 1), then one (shard 2). A stage reads 1 MB for a step, at 1 GB/s.
+std::vector<placement::StagePlacement> Stages() {
+  placement::StagePlacement first;
+  first.num_layers = 1;
+  first.cost.layer_bytes = 1e6;
+  first.speed = {1e9, 1e12};
+  first.ranks.resize(2);
+  placement::StagePlacement second = first;
+  second.ranks.resize(1);
+  return {first, second};
+}
+
+class StepLedgerTest : public testing::Test {
+ protected:
+  static Instant At(int64_t ms) { return Instant() + std::chrono::milliseconds(ms); }
+
+  void Send(int64_t ms, int32_t rows = 1) {
+    v1::StepPlan plan;
+    plan.set_step(ledger_.last_step() + 1);
+    plan.set_total_rows(rows);
+    ledger_.OnSent(plan, At(ms));
+  }
+  absl::Status Done(size_t shard, int64_t ms, int64_t compute_ms = 0, int64_t wait_ms = 0,
+                    int64_t exchange_wait_ms = 0) {
+    v1::StepDone done;
+    done.set_step(ledger_.done_step(shard) + 1);
+    done.set_compute_us(compute_ms * 1000);
+    done.set_wait_us(wait_ms * 1000);
+    done.set_exchange_wait_us(exchange_wait_ms * 1000);
+    return ledger_.OnDone(shard, done, At(ms));
+  }
+  v1::StageStatus Status(size_t shard, int64_t ms) const {
+    v1::StageStatus status;
+    ledger_.FillStatus(shard, At(ms), &status);
+    return status;
+  }
+
+  StepLedger ledger_{Stages(), At(0)};
+};
+
+TEST_F(StepLedgerTest, WithoutAnEpochThereIsNothing) {
+  const StepLedger none;
+  EXPECT_EQ(none.last_step(), 0u);
+  EXPECT_EQ(none.finished_steps(), 0u);
+  EXPECT_EQ(none.BusySeconds(At(100)), 0);
+  EXPECT_FALSE(none.pace().straggler().has_value());
+}
+
+TEST_F(StepLedgerTest, WorkComesWithThePlanAndThenFromStageToStage) {
+  for (size_t shard = 0; shard < 3; ++shard) EXPECT_FALSE(ledger_.HasWork(shard)) << shard;
+  Send(10);
+  EXPECT_TRUE(ledger_.HasWork(0));
+  EXPECT_TRUE(ledger_.HasWork(1));
+  EXPECT_FALSE(ledger_.HasWork(2));
+  EXPECT_EQ(ledger_.work_since(0), At(10));
+  ASSERT_TRUE(Done(0, 15).ok());
+  EXPECT_FALSE(ledger_.HasWork(0));
+  EXPECT_FALSE(ledger_.HasWork(2)) << "the other rank has not done it";
+  ASSERT_TRUE(Done(1, 20).ok());
+  EXPECT_TRUE(ledger_.HasWork(2));
+  EXPECT_EQ(ledger_.work_since(2), At(20));
+  EXPECT_EQ(ledger_.finished_steps(), 0u);
+  ASSERT_TRUE(Done(2, 30).ok());
+  EXPECT_EQ(ledger_.finished_steps(), 1u);
+}
+
+TEST_F(StepLedgerTest, AStepSentWhileOneIsUnderWayIsWorkFromTheEndOfThatOne) {
+  Send(10);
+  Send(12);
+  EXPECT_EQ(ledger_.work_since(0), At(10));
+  ASSERT_TRUE(Done(0, 25).ok());
+  EXPECT_TRUE(ledger_.HasWork(0));
+  EXPECT_EQ(ledger_.work_since(0), At(25));
+}
+
+TEST_F(StepLedgerTest, RefusesAStepOutOfOrderAndTimesBelowZero) {
+  const absl::Status early = Done(0, 1);
+  EXPECT_EQ(early.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(early.message(), HasSubstr("step 1 done, after 0 of 0 planned"));
+  Send(1);
+  Send(1);
+  v1::StepDone second;
+  second.set_step(2);
+  EXPECT_EQ(ledger_.OnDone(0, second, At(2)).code(), absl::StatusCode::kFailedPrecondition);
+  const absl::Status negative = Done(0, 2, /*compute_ms=*/1, /*wait_ms=*/-1);
+  EXPECT_EQ(negative.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(negative.message(), HasSubstr("waited -1000 us"));
+  EXPECT_EQ(ledger_.done_step(0), 0u) << "nothing changes on an error";
+  EXPECT_EQ(Status(0, 2).compute_seconds_total(), 0);
+}
+
+TEST_F(StepLedgerTest, BusyFromTheFirstStepSentToTheLastResult) {
+  Send(100);
+  EXPECT_DOUBLE_EQ(ledger_.BusySeconds(At(150)), 0.05);
+  Send(120);
+  for (const size_t shard : {0, 1, 2}) ASSERT_TRUE(Done(shard, 200).ok());
+  EXPECT_DOUBLE_EQ(ledger_.BusySeconds(At(250)), 0.15) << "the second step is under way";
+  for (const size_t shard : {0, 1, 2}) ASSERT_TRUE(Done(shard, 300).ok());
+  EXPECT_DOUBLE_EQ(ledger_.BusySeconds(At(900)), 0.2);
+  Send(1000);
+  EXPECT_DOUBLE_EQ(ledger_.BusySeconds(At(1100)), 0.3);
+}
+
+TEST_F(StepLedgerTest, TimesRowsAndTrafficOfAShard) {
+  Send(0, /*rows=*/7);
+  Send(0, /*rows=*/3);
+  ASSERT_TRUE(Done(0, 50, /*compute_ms=*/20, /*wait_ms=*/5, /*exchange_wait_ms=*/8).ok());
+  v1::StageStatus status = Status(0, 100);
+  EXPECT_EQ(status.steps_total(), 1u);
+  EXPECT_EQ(status.rows(), 7);
+  EXPECT_DOUBLE_EQ(status.compute_seconds_total(), 0.020);
+  EXPECT_DOUBLE_EQ(status.wait_seconds_total(), 0.005);
+  EXPECT_DOUBLE_EQ(status.exchange_wait_seconds_total(), 0.008);
+  EXPECT_DOUBLE_EQ(status.compute_share(), 0.2);
+  EXPECT_DOUBLE_EQ(status.step_seconds(), 0.020);
+  EXPECT_NEAR(status.bubble_share(), 1 - 0.012 / 0.1, 1e-9);
+  EXPECT_GT(status.predicted_step_seconds(), 0.9e-3);
+  v1::StepDone done;
+  done.set_step(2);
+  done.set_compute_us(10'000);
+  done.set_wait_us(45'000);  // overlaps with the step before
+  done.mutable_activation_out()->set_bytes(1000);
+  done.mutable_activation_out()->set_frames(2);
+  ASSERT_TRUE(ledger_.OnDone(0, done, At(70)).ok());
+  status = Status(0, 100);
+  EXPECT_EQ(status.rows(), 10);
+  EXPECT_DOUBLE_EQ(status.wait_seconds_total(), 0.005 + 0.010);
+  EXPECT_EQ(status.activation_frames_out(), 2);
+  EXPECT_DOUBLE_EQ(status.activation_bytes_per_token(), 100);
+  EXPECT_EQ(Status(1, 100).rows(), 0);
+}
+
+}  // namespace
+}  // namespace tutti::coordinator

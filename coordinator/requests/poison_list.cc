@@ -1,0 +1,34 @@
+#include "coordinator/requests/poison_list.h"
+
+#include <string>
+
+#include "coordinator/limits.h"
+
+namespace tutti::coordinator {
+
+Hash128 PoisonList::PrintOf(const Request& request, std::span<const TokenId> prompt) const {
+  v1::SequenceSampling sampling = request.sampling;
+  sampling.clear_seed();
+  std::string bytes;
+  sampling.AppendToString(&bytes);
+  return HashBlock(key_, HashBytes(key_, bytes), prompt);
+}
+
+void PoisonList::Add(const Request& request, std::span<const TokenId> prompt, Instant now) {
+  if (poisons_.size() == kPoisonsKept) poisons_.pop_front();
+  poisons_.push_back({.print = PrintOf(request, prompt), .until = now + kPoisonRefusedTime});
+}
+
+std::optional<Duration> PoisonList::RefusedFor(const Request& request,
+                                               std::span<const TokenId> prompt, Instant now) const {
+  // Times only grow along the list.
+  if (poisons_.empty() || poisons_.back().until <= now) return std::nullopt;
+  const Hash128 print = PrintOf(request, prompt);
+  for (auto poison = poisons_.rbegin(); poison != poisons_.rend(); ++poison) {
+    if (poison->until <= now) break;
+    if (poison->print == print) return poison->until - now;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,380 @@
+#include "coordinator/steps/scheduler.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/fail_point.h"
+
+namespace tutti::coordinator {
+
+Scheduler::Scheduler(const SchedulerOptions& options, KvDirectory* directory, PipelineId pipeline)
+    : options_(options),
+      plan_size_{.bytes_max = options.plan_bytes_max,
+                 .block_size = options.block_size,
+                 .max_batch_tokens = options.max_batch_tokens,
+                 .max_sequences = options.max_sequences,
+                 .token_bytes = options.token_bytes},
+      cache_(directory, pipeline, options.block_size),
+      shares_(options.block_size) {
+  CHECK(options.block_size > 0 && options.max_batch_tokens > 0 && options.chunk_tokens >= 0 &&
+        options.max_sequences > 0);
+}
+
+void Scheduler::BeginEpoch(int32_t num_stages, int32_t num_blocks, const KvSurvival* survival) {
+  CHECK(!open_ && running_.empty());
+  open_ = true;
+  num_stages_ = num_stages;
+  if (survival != nullptr && survival->any() && cache_.CanResume(num_blocks)) {
+    cache_.Resume(*survival);
+  } else {
+    cache_.Open(num_blocks);
+  }
+  steps_.Clear();
+  finished_.clear();
+}
+
+void Scheduler::EndEpoch() {
+  while (!running_.empty()) {
+    Sequence* const sequence = running_.begin()->second;
+    if (TUTTI_FAIL_POINT("coordinator.believe_half_written")) {
+      sequence->stay.computed = sequence->stay.planned;
+      cache_.Publish(sequence);
+    }
+    Leave(sequence);
+    Wait(sequence);
+  }
+  CHECK(backlog_.SumsAreRight());
+  options_.partial_recompute ? cache_.LayBy() : cache_.Close();
+  open_ = false;
+  steps_.Clear();
+  finished_.clear();
+}
+
+std::optional<BlockId> Scheduler::FreeOfLastEpoch(int32_t num_blocks) {
+  CHECK(!open_);
+  if (!cache_.CanResume(num_blocks)) return std::nullopt;
+  return cache_.FreeOfLaidBy();
+}
+
+void Scheduler::Enqueue(Sequence* sequence) {
+  CHECK(sequence->kv_slots_max() <= kv_slots() &&
+        FitsPlan(sequence->kv_slots_max(), sequence->request.sampling))
+      << "request " << sequence->request.id;
+  sequence->place = ++last_place_;
+  sequence->held_back = {};  // the last one was on another pipeline
+  Wait(sequence);
+}
+
+void Scheduler::Wait(Sequence* sequence) {
+  backlog_.Wait(sequence);
+  shares_.Wait(sequence);
+}
+
+bool Scheduler::Unwait(Sequence* sequence) {
+  if (!backlog_.Unwait(sequence)) return false;
+  shares_.Unwait(sequence);
+  return true;
+}
+
+void Scheduler::Remove(Sequence* sequence) {
+  if (Unwait(sequence)) return;
+  Leave(sequence);
+}
+
+std::vector<Sequence*> Scheduler::Running() const {
+  std::vector<Sequence*> all;
+  for (const auto& [key, sequence] : running_) all.push_back(sequence);
+  return all;
+}
+
+Sequence* Scheduler::FindRunning(SequenceId id) const {
+  const auto found = running_by_id_.find(id);
+  return found == running_by_id_.end() ? nullptr : found->second;
+}
+
+std::vector<Sequence*> Scheduler::PopWaiting() {
+  std::vector<Sequence*> popped;
+  for (const auto& [key, sequence] : backlog_.waiting()) popped.push_back(sequence);
+  for (Sequence* sequence : popped) Unwait(sequence);
+  return popped;
+}
+
+bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
+  if (!WantsAnotherStep()) return false;
+  if (PlanRebuild(plan)) return true;
+  // A sequence that was sent back may leave room for others, though no row in this step.
+  do {
+    Decide();
+  } while (scratch_.rows.empty() && scratch_.preempted);
+  if (scratch_.rows.empty()) return PlanRebuild(plan);
+  WritePlan(now, plan);
+  return true;
+}
+
+void Scheduler::Decide() {
+  Scratch fresh{.rows = std::move(scratch_.rows), .early = std::move(scratch_.early)};
+  scratch_ = std::move(fresh);
+  scratch_.rows.clear();
+  scratch_.early.clear();
+  scratch_.budget = options_.max_batch_tokens;
+  scratch_.new_bytes = PlanBytesForNew(plan_size_);
+  scratch_.new_fields = PlanFieldsForNew(plan_size_);
+  ContinueRunning();
+  ContinuePrompts();
+}
+
+bool Scheduler::CanPlan() {
+  if (!WantsAnotherStep()) return false;
+  return !rebuilding_.empty() || !one_behind_.empty() || !backlog_.behind().empty() ||
+         FindNewcomer().has_value();
+}
+
+// As many steps as stages keep every stage busy. One more hides the way of a result to us and of a
+// plan back, but only if it is worth it: a full share of generating sequences, or prompts while
+// no sequence generates. A step of prompts ahead of a sequence's next token would make that token
+// wait for two steps instead of one; and with less than a full share, waiting for the next result
+// lets stragglers join a larger step. Where outputs of a request take turns, a step more would only
+// make the others wait for it.
+bool Scheduler::WantsAnotherStep() {
+  const auto under_way = static_cast<int32_t>(steps_.size());
+  if (under_way < num_stages_) return true;
+  if (under_way > num_stages_) return false;
+  const bool all_have_rows = Share() == EvenShare();
+  if (all_have_rows && static_cast<int32_t>(one_behind_.size()) >= Share()) return true;
+  return Generating() == 0 && (!backlog_.behind().empty() || FindNewcomer().has_value());
+}
+
+int32_t Scheduler::Generating() const {
+  return static_cast<int32_t>(running_.size() - backlog_.behind().size() - rebuilding_.size());
+}
+
+// Generating sequences are divided evenly over the steps under way, so that each stage has one of
+// the steps.
+int32_t Scheduler::EvenShare() const {
+  return std::max(1, (Generating() + num_stages_ - 1) / num_stages_);
+}
+
+// One request alone has the whole pipeline. Several have at least a row each, and no step is made
+// longer than half as long again by the further outputs of some, or by half as many rows again.
+int32_t Scheduler::Share() const {
+  const int32_t requests = shares_.requests_running();
+  const int32_t even = EvenShare();
+  if (requests <= 1) return even;
+  const int32_t each = (requests + num_stages_ - 1) / num_stages_;
+  const int32_t least = each + (each + 1) / 2;
+  if (even <= least) return even;
+  const auto seconds = [this](int32_t rows) {
+    return times_->Predict({.rows = static_cast<double>(rows)});
+  };
+  const std::optional<double> alone = times_ == nullptr ? std::nullopt : seconds(each);
+  if (!alone.has_value()) return even;
+  int32_t quick = even;
+  while (quick > least && *seconds(quick) > kQuickStep * *alone) quick -= (quick + 15) / 16;
+  return std::max(quick, least);
+}
+
+// Before the second of any request comes the first of each.
+void Scheduler::PutRequestsFirst() {
+  have_row_.clear();
+  further_.clear();
+  size_t firsts = 0;
+  for (Sequence* const sequence : one_behind_) {
+    if (have_row_.insert(sequence->request.of()).second) {
+      one_behind_[firsts++] = sequence;
+    } else {
+      further_.push_back(sequence);
+    }
+  }
+  std::copy(further_.begin(), further_.end(), one_behind_.begin() + static_cast<int64_t>(firsts));
+}
+
+void Scheduler::ContinueRunning() {
+  const int32_t rows = std::min(options_.max_batch_tokens, kStepSequencesMax) - RowsForPrompts();
+  const auto ready = static_cast<int32_t>(one_behind_.size());
+  int32_t share = std::min({Share(), rows, ready});
+  if (share < std::min(EvenShare(), ready)) PutRequestsFirst();
+  while (share > 0 && !one_behind_.empty()) {
+    Sequence* const sequence = one_behind_.front();
+    one_behind_.pop_front();
+    if (!GrowBlocks(sequence)) continue;
+    Schedule(sequence, 1);
+    --share;
+  }
+}
+
+void Scheduler::Schedule(Sequence* sequence, int32_t count) {
+  scratch_.rows.push_back({sequence, count});
+  scratch_.budget -= count;
+}
+
+// Makes room for the sequence's next token. False: the sequence itself had to go.
+bool Scheduler::GrowBlocks(Sequence* sequence) {
+  const int32_t wanted = cache_.Missing(*sequence, int64_t{sequence->stay.planned} + 1);
+  if (wanted == 0) return true;
+  while (cache_.available() < wanted) {
+    Sequence* const first_to_go = shares_.FirstToGo();
+    Preempt(first_to_go);
+    scratch_.preempted = true;
+    if (first_to_go == sequence) return false;
+  }
+  cache_.Grow(wanted, sequence);
+  return true;
+}
+
+void Scheduler::Preempt(Sequence* sequence) {
+  const auto row = std::find_if(scratch_.rows.begin(), scratch_.rows.end(),
+                                [&](const Row& r) { return r.sequence == sequence; });
+  if (row != scratch_.rows.end()) {
+    scratch_.budget += row->count;
+    scratch_.rows.erase(row);
+  }
+  ++preemptions_;
+  ++sequence->preemptions;
+  Leave(sequence);
+  Wait(sequence);
+}
+
+void Scheduler::Leave(Sequence* sequence) {
+  CHECK(running_.erase(sequence->preemption_key()) == 1)
+      << "request " << sequence->request.id << " neither waits nor runs";
+  running_by_id_.erase(sequence->stay.id);
+  shares_.Stop(sequence);
+  Unqueue(sequence);
+  filling_.erase(sequence->stay.id);
+  cache_.Release(*sequence);
+  if (sequence->stay.known_to_workers && !TUTTI_FAIL_POINT("coordinator.forget_finished")) {
+    finished_.push_back(sequence->stay.id);
+  }
+  sequence->stay = {};
+}
+
+void Scheduler::Queue(Sequence* sequence) {
+  if (sequence->behind() == 1) {
+    one_behind_.push_back(sequence);
+  } else if (sequence->behind() > 1) {
+    backlog_.FallBehind(sequence);
+  }
+}
+
+void Scheduler::Unqueue(Sequence* sequence) {
+  if (backlog_.Forget(sequence) || std::erase(rebuilding_, sequence) > 0) return;
+  // From the back: a sequence that leaves has most often just got its last token.
+  const auto found = std::find(one_behind_.rbegin(), one_behind_.rend(), sequence);
+  if (found != one_behind_.rend()) one_behind_.erase(std::next(found).base());
+}
+
+// Opens the next step, and tells the workers of those that have left.
+StepUnderWay* Scheduler::BeginPlan(v1::StepPlan* plan) {
+  StepUnderWay* const step = steps_.Push();
+  plan->set_step(step->id.value());
+  plan->mutable_finished()->Reserve(static_cast<int>(finished_.size()));
+  for (const SequenceId id : finished_) plan->add_finished(id.value());
+  finished_.clear();
+  return step;
+}
+
+void Scheduler::WritePlan(Instant now, v1::StepPlan* plan) {
+  StepUnderWay* const step = BeginPlan(plan);
+  step->rows = options_.max_batch_tokens - scratch_.budget;
+  step->bounded = scratch_.out_of_time;
+  if (step->bounded) ++bounded_steps_;
+  plan->set_total_rows(step->rows);
+  plan->mutable_scheduled()->Reserve(static_cast<int>(scratch_.rows.size()));
+  for (const Row& row : scratch_.rows) {
+    Sequence* const sequence = row.sequence;
+    WriteRow(row, now, plan);
+    step->entries.push_back({.sequence = sequence->stay.id,
+                             .end = sequence->stay.planned,
+                             .sample = sequence->behind() == 0});
+  }
+}
+
+void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
+  Sequence* const sequence = row.sequence;
+  if (!sequence->first_planned_at.has_value()) sequence->first_planned_at = now;
+  const int32_t total = sequence->total();
+  Sequence::Stay& stay = sequence->stay;
+  if (!stay.known_to_workers) {
+    v1::NewSequence* const added = plan->add_new_sequences();
+    added->set_sequence(stay.id.value());
+    added->mutable_tokens()->Add(sequence->tokens.begin(), sequence->tokens.end());
+    added->set_prompt_tokens(sequence->prompt_tokens);
+    *added->mutable_sampling() = sequence->request.sampling;
+    added->set_cached_tokens(stay.planned);
+    stay.known_to_workers = true;
+    stay.tokens_told = total;
+  }
+  v1::ScheduledSequence* const scheduled = plan->add_scheduled();
+  scheduled->set_sequence(stay.id.value());
+  scheduled->set_first(stay.planned);
+  scheduled->set_count(row.count);
+  const auto blocks = static_cast<int32_t>(stay.blocks.size());
+  for (; stay.blocks_told < blocks; ++stay.blocks_told) {
+    scheduled->add_new_blocks(stay.blocks[stay.blocks_told].value());
+  }
+  for (; stay.tokens_told < total; ++stay.tokens_told) {
+    scheduled->add_new_tokens(sequence->tokens[stay.tokens_told]);
+  }
+  scheduled->set_sample(row.count == sequence->behind());
+  scheduled->set_expected_tokens(total);
+  scheduled->set_expected_blocks(blocks);
+
+  cache_.CheckWritable(*sequence, stay.planned, stay.planned + row.count);
+  backlog_.Advance(sequence, row.count);
+  if (sequence->behind() == 1) one_behind_.push_back(sequence);
+}
+
+namespace {
+
+// With ten thousand sequences each is in memory only, and fetching them one after the other would
+// be most of the time of a commit.
+void FetchAhead(const Sequence* sequence) {
+  if (sequence == nullptr) return;
+  const char* const at = reinterpret_cast<const char*>(sequence);
+  for (size_t offset = 0; offset < sizeof(Sequence); offset += 64) {
+    __builtin_prefetch(at + offset, 1);
+  }
+}
+
+// The memory that it points at and a token changes; it has been fetched itself.
+void FetchContents(const Sequence* sequence) {
+  if (sequence == nullptr) return;
+  __builtin_prefetch(sequence->tokens.data() + sequence->tokens.size(), 1);
+  __builtin_prefetch(sequence->stay.blocks.data() + sequence->stay.blocks.size(), 1);
+  __builtin_prefetch(sequence->request.stop_token_ids.data());
+}
+
+}  // namespace
+
+void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
+  if (steps_.oldest().rebuild.has_value()) CommitRebuild(*steps_.oldest().rebuild);
+  const std::vector<StepEntry>& entries = steps_.oldest().entries;
+  committed_.clear();
+  for (const StepEntry& entry : entries) committed_.push_back(FindRunning(entry.sequence));
+  const auto at = [&](size_t i) { return i < committed_.size() ? committed_[i] : nullptr; };
+  for (size_t i = 0; i < kFetchAhead; ++i) FetchAhead(at(i));
+  int next = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    FetchAhead(at(i + kFetchAhead));
+    FetchContents(at(i + kFetchAhead / 2));
+    const StepEntry& entry = entries[i];
+    v1::SampledToken* token = nullptr;
+    if (entry.sample && next < result->sampled_size() &&
+        result->sampled(next).sequence() == entry.sequence.value()) {
+      token = result->mutable_sampled(next++);
+    }
+    Sequence* const sequence = committed_[i];
+    if (sequence == nullptr) continue;  // left meanwhile
+    sequence->stay.computed = entry.end;
+    cache_.Publish(sequence);
+    if (sequence->stay.computed == sequence->total()) filling_.erase(sequence->stay.id);
+    if (!entry.sample) continue;
+    sampled->push_back({.sequence = sequence, .token = token});
+    if (token == nullptr) continue;
+    sequence->tokens.push_back(token->token());
+    Queue(sequence);
+  }
+  steps_.Pop();
+}
+
+}  // namespace tutti::coordinator

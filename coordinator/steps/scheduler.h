@@ -1,0 +1,297 @@
+// Decides what each step of a pipeline computes: which sequences run, which wait, which get KV
+// blocks.
+//
+// A step is a budget of rows handed out to sequences that are behind: first to those one token
+// behind, so that no stream stalls behind another sequence's prompt, then to prompts, first come
+// first served: the earliest has all that it wants before the next has any, by classes; then to
+// newcomers, in the order of place_shares.h. A newcomer of a class before that of the prompts that
+// run comes first. Where the first prompt would take all rows, one of kRowsPerPromptRow goes to
+// another if it is so many times shorter (scheduler_prompts.cc).
+//
+// While anybody generates a step has as many rows of prompts as it has time for, by
+// --itl-target and the times that steps take (step_times.h).
+//
+// Where those one token behind are so many that they would take all rows, one of kRowsPerPromptRow
+// is kept for prompts, so that newcomers do not starve; as large a part of a step's time is theirs,
+// however long it takes without them, and kPromptRowsMin rows. Beside other requests the outputs of
+// one take turns where all of them would make steps longer by more than half: every request has a
+// row first (docs/decisions/0041).
+//
+// A newcomer that lacks a place or blocks takes those of tenants and requests that run more than
+// its own (place_shares.h): the sequences that give way go back to waiting with nothing computed,
+// but with their tokens. When a running sequence needs a block and none is left, the first of the
+// same order gives way; the earliest always gets on.
+//
+// A plan is bounded in bytes as well: a newcomer for which this step's plan has no room left comes
+// in with the next (plan_size.h).
+//
+// The engine decides which sequences come here at all (admission_queue.h, router.h): as a rule only
+// those there is room for.
+//
+// A newcomer shares the blocks of its longest cached prefix. While a running sequence computes more
+// of its tokens than are cached, it is held back, and others may go first: the blocks it will find
+// are there before it could have computed them, in one memory instead of two. The pipeline is not
+// idle meanwhile, because the tokens waited for are under way or get rows in every step.
+//
+// Where stages of a pipeline have kept their K/V over the loss of another, a newcomer may find a
+// prefix that some stages lack: steps of those stages alone come first (scheduler_rebuild.cc).
+//
+// Steps run in the order of their plans on every stage. So a freed block may be handed out again in
+// the very next plan: every step that used it before was planned before.
+//
+// Thread: the engine's.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/status.h"
+#include "coordinator/kv/kv_cache.h"
+#include "coordinator/sequence.h"
+#include "coordinator/steps/backlog.h"
+#include "coordinator/steps/place_shares.h"
+#include "coordinator/steps/plan_size.h"
+#include "coordinator/steps/step_times.h"
+#include "coordinator/steps/step_window.h"
+#include "proto/peer_messages.h"
+
+namespace tutti::coordinator {
+
+struct SchedulerOptions {
+  int32_t block_size = 16;
+  int32_t max_batch_tokens = 512;
+  int32_t chunk_tokens = 0;  // of a prompt in a step; 0: all rows of it (ChunkTokens)
+  Duration itl_target{};     // steps that somebody waits for take so long at most; zero: any time
+  int32_t max_sequences = 256;
+  int64_t plan_bytes_max = kPlanBytesMax;
+  int32_t token_bytes = kVarint32BytesMax;  // of a token id on the wire
+  // The blocks that are published when the pipeline ends are laid by, for an epoch whose stages go
+  // on with it.
+  bool partial_recompute = false;
+};
+
+// Rows below which a prompt is not divided for the sake of several stages: on processors a step of
+// so many waits for the multiplier, no more for the weights.
+inline constexpr int32_t kEvenChunkTokensMin = 128;
+// The number of sequences of a result that are fetched before they are looked at: some hundred
+// nanoseconds of work.
+inline constexpr size_t kFetchAhead = 6;
+
+class Scheduler {
+ public:
+  // `directory` outlives the scheduler; null: no prefix is ever reused.
+  explicit Scheduler(const SchedulerOptions& options, KvDirectory* directory = nullptr,
+                     PipelineId pipeline = PipelineId());
+
+  // The times of its steps, where they are known; until then and for null nothing is bounded by
+  // time. REQUIRES: they outlive the scheduler
+  void TimeBy(const StepTimes* times) { times_ = times; }
+  // A pipeline is ready to serve, with these many blocks on each stage. `survival`: what its
+  // workers have kept of the epoch before; null: nothing.  REQUIRES: no epoch is open
+  void BeginEpoch(int32_t num_stages, int32_t num_blocks, const KvSurvival* survival = nullptr);
+  // The pipeline is gone: no step is under way, nothing is computed, everything that ran waits.
+  void EndEpoch();
+  // A block that is not needed to go on with the K/V of the last epoch in one of so many blocks;
+  // none: nothing could go on.  REQUIRES: no epoch is open
+  std::optional<BlockId> FreeOfLastEpoch(int32_t num_blocks);
+
+  // Tokens of K/V that the pool holds; a sequence that needs more alone can never run here.
+  int64_t kv_slots() const { return int64_t{blocks_total()} * options_.block_size; }
+  // Whether a sequence that came now would be admitted before another has to end: those that wait
+  // here and go before it have room too, or none does and others give way to it. `cached_tokens`:
+  // how many of its tokens but the last are cached here, says the directory.
+  // REQUIRES: an epoch is open
+  bool HasRoom(const Sequence& sequence, int64_t cached_tokens) const;
+  // Whether it could have with all of its prompt cached. Takes no time.  REQUIRES: an epoch is open
+  bool MayHaveRoom(const Sequence& sequence) const;
+  // How many of so many equal outputs of the sequence's request have room in that
+  // sense.  REQUIRES: an epoch is open
+  int64_t OutputsWithRoom(const Sequence& sequence, int64_t cached_tokens, int64_t outputs) const;
+  // Another number after every change that HasRoom may see: while it is the same, nothing that
+  // waited for room has got any.
+  uint64_t room_version() const { return cache_.version() + backlog_.version(); }
+  // Whether a plan can tell of a sequence with so many tokens.  Thread: any
+  bool FitsPlan(int64_t tokens, const v1::SequenceSampling& sampling) const {
+    return NewSequenceBytes(plan_size_, tokens, sampling) <= PlanBytesForNew(plan_size_);
+  }
+  // REQUIRES: kv_slots_max() of the sequence <= kv_slots(), and FitsPlan of so many tokens. The
+  // sequence must stay until Remove or PopWaiting.
+  void Enqueue(Sequence* sequence);
+  // The sequence leaves, waiting or running. Its blocks are free at once; its results still under
+  // way are dropped.
+  void Remove(Sequence* sequence);
+
+  // Sequences by preemption_key().
+  std::vector<Sequence*> Running() const;
+  // Null: no such sequence is running.
+  Sequence* FindRunning(SequenceId id) const;
+  // All waiting sequences leave; they are returned by admission_key().
+  std::vector<Sequence*> PopWaiting();
+
+  // Writes the next step, or returns false: nothing to do, or enough steps under way.  REQUIRES: an
+  // epoch is open
+  bool Plan(Instant now, v1::StepPlan* plan);
+  // Whether Plan could write a step now.  REQUIRES: an epoch is open
+  bool CanPlan();
+
+  // One token sampled for a sequence that still runs.
+  struct Sampled {
+    Sequence* sequence = nullptr;
+    v1::SampledToken* token = nullptr;  // in the result; null: the logits were not numbers
+  };
+  // Commits the result of the oldest step under way (empty: a rebuild's): computed tokens advance,
+  // sampled tokens join their sequences, which are ready for the next step. Appends to *sampled in
+  // the order of the step.  REQUIRES: steps().Check(result) is OK
+  void Commit(v1::StepResult* result, std::vector<Sampled>* sampled);
+
+  // The steps under way.
+  const StepWindow& steps() const { return steps_; }
+  int32_t running() const { return static_cast<int32_t>(running_.size()); }
+  int32_t waiting() const { return static_cast<int32_t>(backlog_.waiting().size()); }
+  int32_t blocks_total() const { return cache_.blocks_total(); }
+  int32_t blocks_in_use() const { return cache_.blocks_in_use(); }
+  const KvCache& cache() const { return cache_; }
+  uint64_t preemptions() const { return preemptions_; }
+  // Steps in which prompts wanted more rows than there was time for.
+  uint64_t bounded_steps() const { return bounded_steps_; }
+  // Tokens whose K/V some stages have computed anew.
+  uint64_t rebuilt_tokens() const { return rebuilt_tokens_; }
+  // Sequences that wait, or are far behind.
+  const Backlog& backlog() const { return backlog_; }
+  // The requests that wait for a place only, although another of their class runs so many that it
+  // should have given way, and no prompt uses up the rows. Walks over everything, for tests.
+  std::vector<RequestId> Outranked();
+
+  // CHECKs by count that every block is free, cached or in use.
+  void CheckLedger() const {
+    cache_.CheckLedger();
+    PARANOID_CHECK(backlog_.SumsAreRight());
+  }
+
+ private:
+  // The decisions of one call of Plan so far.
+  struct Row {
+    Sequence* sequence = nullptr;
+    int32_t count = 0;
+  };
+  struct Scratch {
+    std::vector<Row> rows;
+    std::vector<Sequence*> early;  // prompts that have had their rows before their turn
+    int32_t budget = 0;            // rows still to hand out
+    int32_t chunk = 0;             // of a prompt at most
+    int64_t new_bytes = 0;         // of the plan, for newcomers
+    int64_t new_fields = 0;        // the same
+    bool preempted = false;        // a sequence went back for want of blocks: none may come in
+    // Bounds of the time that the step may take.
+    bool timed = false;
+    LoadSum load;  // of the rows
+    std::optional<double> seconds_max;
+    int32_t prompt_rows = 0;
+    int32_t prompt_rows_min = 0;  // whatever the time
+    bool out_of_time = false;     // a prompt has fewer rows for it
+  };
+
+  // Steps in which stages compute what they have lost (scheduler_rebuild.cc).
+  bool PlanRebuild(v1::StepPlan* plan);
+  int32_t Rebuild(const Sequence& sequence, int32_t first_block, int32_t rows_max,
+                  StepUnderWay::Rebuild* rebuild, v1::StepPlan* plan);
+  void CommitRebuild(const StepUnderWay::Rebuild& rebuild);
+
+  void Decide();
+  void ContinueRunning();
+  void ContinuePrompts();
+  void GiveShortFirst();
+  void AdmitWaiting(std::optional<int32_t> before_class = std::nullopt);
+  bool PutIntoPlan(const Sequence& sequence);
+  void GiveRows(Sequence* sequence, int32_t rows_max);
+  void SchedulePrompt(Sequence* sequence, int32_t count);
+  int32_t ChunkTokens() const;
+  void BeginTiming();
+  void BoundTime(double stretch);
+  int32_t RowsInTime(int32_t first, int32_t behind, int32_t most) const;
+  void WritePlan(Instant now, v1::StepPlan* plan);
+  StepUnderWay* BeginPlan(v1::StepPlan* plan);
+  void WriteRow(const Row& row, Instant now, v1::StepPlan* plan);
+
+  void Wait(Sequence* sequence);
+  bool Unwait(Sequence* sequence);
+
+  std::optional<int64_t> BlocksLeft(const Request& request) const;
+  bool MayTakeAPlace(const Request& request) const;
+  // The most blocks that it can share: at least its last token is computed.
+  int64_t SharedMax(const Sequence& sequence) const {
+    return cache_.reuses() ? (int64_t{sequence.total()} - 1) / options_.block_size : 0;
+  }
+
+  bool WantsAnotherStep();
+  int32_t Generating() const;
+  int32_t EvenShare() const;
+  int32_t Share() const;
+  void PutRequestsFirst();
+  int32_t RowsForPrompts();
+  bool is_full() const {
+    return scratch_.budget == 0 || scratch_.out_of_time ||
+           static_cast<int32_t>(scratch_.rows.size()) == kStepSequencesMax;
+  }
+
+  struct Newcomer {
+    Sequence* sequence = nullptr;
+    KvCache::Room room;
+    std::vector<Sequence*> giving_way;  // to it
+  };
+  std::optional<Newcomer> FindNewcomer();
+  std::optional<std::vector<Sequence*>> FindGivingWay(const Sequence& sequence,
+                                                      const KvCache::Room& room) const;
+  bool IsHeldBack(Sequence* sequence, const KvCache::Room& room);
+  void Admit(Newcomer newcomer, int32_t rows_max);
+  void Schedule(Sequence* sequence, int32_t count);
+  bool GrowBlocks(Sequence* sequence);
+  void Preempt(Sequence* sequence);
+  void Leave(Sequence* sequence);
+  void Queue(Sequence* sequence);
+  void Unqueue(Sequence* sequence);
+
+  const SchedulerOptions options_;
+  const PlanSizeOptions plan_size_;
+  int32_t num_stages_ = 0;
+  bool open_ = false;  // an epoch is
+  const StepTimes* times_ = nullptr;
+  KvCache cache_;
+  StepWindow steps_;
+  Backlog backlog_;
+  PlaceShares shares_;  // of those that wait and those that run
+  std::map<Backlog::PreemptionKey, Sequence*> running_;
+  absl::flat_hash_map<SequenceId, Sequence*> running_by_id_;
+  // The running sequences that a step can bring forward are here or, far behind, in backlog_; those
+  // with all tokens under way are in neither.
+  std::deque<Sequence*> one_behind_;  // in the order they became so
+  // The running sequences that begin with blocks which some stages lack, in the order of admission:
+  // no step computes their own tokens before those of the blocks are planned.
+  std::vector<Sequence*> rebuilding_;
+  // The running sequences with full blocks that are not published yet, in the order of admission.
+  std::map<SequenceId, Sequence*> filling_;
+  std::vector<SequenceId> finished_;  // left, and the workers do not know yet
+  uint64_t last_sequence_id_ = 0;
+  uint64_t last_place_ = 0;
+  uint64_t preemptions_ = 0;
+  uint64_t rebuilt_tokens_ = 0;
+  uint64_t bounded_steps_ = 0;
+  // Rows kept for prompts that have not become whole rows yet, in parts of kRowsPerPromptRow.
+  int32_t prompt_credit_ = 0;
+  Scratch scratch_;
+  std::vector<Sequence*> committed_;  // of Commit, kept for its memory; null: left meanwhile
+  // Collections of PutRequestsFirst, kept for their memory.
+  absl::flat_hash_set<RequestId> have_row_;
+  std::vector<Sequence*> further_;
+};
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,95 @@
+// Shared by the tests of the scheduler.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "coordinator/steps/scheduler.h"
+
+namespace tutti::coordinator {
+
+// A scheduler with a pipeline that answers when it is told to; the token at position p is p.
+class SchedulerTest : public testing::Test {
+ protected:
+  void Start(const SchedulerOptions& options, int32_t stages, int32_t blocks) {
+    scheduler_ = std::make_unique<Scheduler>(options);
+    scheduler_->BeginEpoch(stages, blocks);
+  }
+
+  // `first_output`: 0: the only output of its request.
+  Sequence* Add(int32_t prompt, int32_t max_tokens, int32_t priority = 0, uint64_t tenant = 0,
+                uint64_t first_output = 0) {
+    auto sequence = std::make_unique<Sequence>();
+    sequence->arrival = sequences_.size() + 1;
+    sequence->request.id = RequestId(sequence->arrival);
+    sequence->request.max_tokens = max_tokens;
+    sequence->request.priority = priority;
+    sequence->request.tenant.low = tenant;
+    sequence->request.first_output = RequestId(first_output);
+    sequence->prompt_tokens = prompt;
+    sequence->tokens.resize(prompt);
+    std::iota(sequence->tokens.begin(), sequence->tokens.end(), 0);
+    sequences_.push_back(std::move(sequence));
+    scheduler_->Enqueue(sequences_.back().get());
+    return sequences_.back().get();
+  }
+
+  // Plans until nothing more is wanted; the plans.
+  std::vector<v1::StepPlan> Plan() {
+    std::vector<v1::StepPlan> plans;
+    for (v1::StepPlan plan; scheduler_->Plan(Instant(), &plan); plan = v1::StepPlan()) {
+      plans.push_back(plan);
+    }
+    scheduler_->CheckLedger();
+    return plans;
+  }
+
+  // The oldest step is done. Sequences with all their tokens leave.
+  void Finish() {
+    v1::StepResult result;
+    result.set_step(scheduler_->steps().oldest().id.value());
+    for (const StepEntry& entry : scheduler_->steps().oldest().entries) {
+      if (!entry.sample) continue;
+      v1::SampledToken* const sampled = result.add_sampled();
+      sampled->set_sequence(entry.sequence.value());
+      sampled->set_position(entry.end);
+      sampled->set_token(entry.end);
+    }
+    ASSERT_TRUE(scheduler_->steps().Check(result, 1 << 20).ok());
+    std::vector<Scheduler::Sampled> sampled;
+    scheduler_->Commit(&result, &sampled);
+    for (const Scheduler::Sampled& s : sampled) {
+      if (s.sequence->output_tokens() == s.sequence->request.max_tokens) {
+        scheduler_->Remove(s.sequence);
+      }
+    }
+    scheduler_->CheckLedger();
+  }
+
+  // Outputs of one request.
+  std::vector<Sequence*> AddOutputs(int32_t outputs, int32_t prompt, int32_t max_tokens,
+                                    uint64_t tenant = 0) {
+    const uint64_t first = sequences_.size() + 1;
+    std::vector<Sequence*> added;
+    for (int32_t i = 0; i < outputs; ++i) {
+      added.push_back(Add(prompt, max_tokens, /*priority=*/0, tenant, first));
+    }
+    return added;
+  }
+
+  static std::vector<int32_t> Counts(const v1::StepPlan& plan) {
+    std::vector<int32_t> counts;
+    for (const auto& scheduled : plan.scheduled()) counts.push_back(scheduled.count());
+    return counts;
+  }
+
+  std::unique_ptr<Scheduler> scheduler_;
+  std::vector<std::unique_ptr<Sequence>> sequences_;
+};
+
+}  // namespace tutti::coordinator

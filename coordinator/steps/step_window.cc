@@ -1,0 +1,110 @@
+#include "coordinator/steps/step_window.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "door/limits.h"
+
+namespace tutti::coordinator {
+namespace {
+
+absl::Status CheckTokenId(int64_t token, int64_t vocab_size) {
+  if (token >= 0 && token < vocab_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("token ", token, " is not in the vocabulary of ", vocab_size));
+}
+
+absl::Status CheckSampled(const v1::SampledToken& sampled, const StepEntry& entry,
+                          int64_t vocab_size) {
+  if (sampled.position() != entry.end) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("position ", sampled.position(), " sampled, expected ", entry.end));
+  }
+  TUTTI_RETURN_IF_ERROR(CheckTokenId(sampled.token(), vocab_size));
+  if (std::isnan(sampled.logprob())) {
+    return absl::InvalidArgumentError("its log-probability is not a number");
+  }
+  if (sampled.top_ids_size() != sampled.top_logprobs_size() ||
+      sampled.top_ids_size() > door::kTopLogprobsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(sampled.top_ids_size(), " top_ids and ", sampled.top_logprobs_size(),
+                     " top_logprobs, at most ", door::kTopLogprobsMax));
+  }
+  for (const int32_t id : sampled.top_ids()) TUTTI_RETURN_IF_ERROR(CheckTokenId(id, vocab_size));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void StepWindow::Clear() {
+  while (!steps_.empty()) Pop();
+  last_id_ = StepId();
+}
+
+bool StepWindow::IsAll(SequenceId sequence) const {
+  const auto is_it = [sequence](SequenceId id) { return id == sequence; };
+  const auto has_only = [&](const StepUnderWay& step) {
+    if (step.rebuild.has_value()) {
+      return std::all_of(step.rebuild->sequences.begin(), step.rebuild->sequences.end(), is_it);
+    }
+    return std::all_of(step.entries.begin(), step.entries.end(),
+                       [&](const StepEntry& entry) { return is_it(entry.sequence); });
+  };
+  return !steps_.empty() && std::all_of(steps_.begin(), steps_.end(), has_only);
+}
+
+StepUnderWay* StepWindow::Push() {
+  StepUnderWay step{.id = ++last_id_};
+  if (!spare_.empty()) {
+    step.entries = std::move(spare_.back());
+    spare_.pop_back();
+    step.entries.clear();
+  }
+  return &steps_.emplace_back(std::move(step));
+}
+
+void StepWindow::Pop() {
+  CHECK(!steps_.empty());
+  spare_.push_back(std::move(steps_.front().entries));
+  steps_.pop_front();
+}
+
+absl::Status StepWindow::Check(const v1::StepResult& result, int64_t vocab_size) const {
+  // The last stage has no part in most rebuilds, and answers before they are done.
+  auto step = steps_.begin();
+  while (step != steps_.end() && step->rebuild.has_value() && step->id.value() < result.step()) {
+    ++step;
+  }
+  if (step == steps_.end() || result.step() != step->id.value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("result of step ", result.step(), ", expected ",
+                     step == steps_.end() ? "none" : absl::StrCat("step ", step->id.value())));
+  }
+  int sampled = 0;
+  int poisoned = 0;
+  for (const StepEntry& entry : step->entries) {
+    if (!entry.sample) continue;
+    const uint64_t id = entry.sequence.value();
+    if (sampled < result.sampled_size() && result.sampled(sampled).sequence() == id) {
+      TUTTI_RETURN_IF_ERROR(Annotate(CheckSampled(result.sampled(sampled), entry, vocab_size),
+                                     absl::StrCat("step ", result.step(), ", sequence ", id)));
+      ++sampled;
+    } else if (poisoned < result.poisoned_size() && result.poisoned(poisoned) == id) {
+      ++poisoned;
+    } else {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "result of step ", result.step(), " lacks sequence ", id, " or has it out of order"));
+    }
+  }
+  if (sampled != result.sampled_size() || poisoned != result.poisoned_size()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "result of step ", result.step(), " names ", result.sampled_size() + result.poisoned_size(),
+        " sequences, expected ", sampled + poisoned));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,119 @@
+#include "coordinator/steps/step_window.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+
+namespace tutti::coordinator {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kVocab = 100;
+
+// Step 1 computes three sequences and samples for the first and the last.
+class StepWindowTest : public testing::Test {
+ protected:
+  StepWindowTest() {
+    StepUnderWay* const step = window_.Push();
+    step->entries = {
+        {SequenceId(7), 10, true}, {SequenceId(8), 32, false}, {SequenceId(9), 5, true}};
+  }
+
+  static v1::StepResult Good() {
+    v1::StepResult result;
+    result.set_step(1);
+    Add(&result, 7, 10, 42);
+    Add(&result, 9, 5, 99);
+    return result;
+  }
+  static void Add(v1::StepResult* result, uint64_t sequence, int32_t position, int32_t token) {
+    v1::SampledToken* const sampled = result->add_sampled();
+    sampled->set_sequence(sequence);
+    sampled->set_position(position);
+    sampled->set_token(token);
+    sampled->set_logprob(-1);
+  }
+  std::string Wrong(const std::function<void(v1::StepResult*)>& change) {
+    v1::StepResult result = Good();
+    change(&result);
+    return std::string(window_.Check(result, kVocab).message());
+  }
+
+  StepWindow window_;
+};
+
+TEST_F(StepWindowTest, AcceptsTheRightAnswer) {
+  EXPECT_TRUE(window_.Check(Good(), kVocab).ok());
+  EXPECT_EQ(Wrong([](auto* r) { r->mutable_sampled(0)->set_token(0); }), "");
+  EXPECT_EQ(Wrong([](auto* r) { r->mutable_sampled(0)->set_logprob(-INFINITY); }), "");
+}
+
+TEST_F(StepWindowTest, AcceptsPoisonedSequencesInTheirPlace) {
+  v1::StepResult result = Good();
+  result.mutable_sampled()->erase(result.sampled().begin());
+  result.add_poisoned(7);
+  EXPECT_TRUE(window_.Check(result, kVocab).ok());
+  result.add_poisoned(9);
+  EXPECT_FALSE(window_.Check(result, kVocab).ok()) << "sequence 9 has a token and none";
+  result.clear_sampled();
+  EXPECT_TRUE(window_.Check(result, kVocab).ok());
+  result.clear_poisoned();
+  result.add_poisoned(9);
+  result.add_poisoned(7);
+  EXPECT_FALSE(window_.Check(result, kVocab).ok()) << "out of order";
+}
+
+TEST_F(StepWindowTest, RefusesWhatCannotBe) {
+  EXPECT_THAT(Wrong([](auto* r) { r->set_step(2); }), HasSubstr("step 2, expected step 1"));
+  EXPECT_THAT(Wrong([](auto* r) { r->set_step(0); }), HasSubstr("step 0, expected step 1"));
+  EXPECT_THAT(Wrong([](auto* r) { r->mutable_sampled()->RemoveLast(); }),
+              HasSubstr("lacks sequence 9"));
+  EXPECT_THAT(Wrong([](auto* r) { r->mutable_sampled()->SwapElements(0, 1); }),
+              HasSubstr("lacks sequence 7"));
+  EXPECT_THAT(Wrong([](auto* r) { Add(r, 8, 32, 1); }), HasSubstr("names 3 sequences, expected 2"));
+  EXPECT_THAT(Wrong([](auto* r) { r->add_poisoned(8); }),
+              HasSubstr("names 3 sequences, expected 2"));
+  EXPECT_THAT(Wrong([](auto* r) { r->mutable_sampled(0)->set_position(11); }),
+              HasSubstr("sequence 7: position 11 sampled, expected 10"));
+  EXPECT_THAT(Wrong([](auto* r) { r->mutable_sampled(1)->set_token(100); }),
+              HasSubstr("sequence 9: token 100 is not in the vocabulary of 100"));
+  EXPECT_THAT(Wrong([](auto* r) { r->mutable_sampled(1)->set_token(-1); }), HasSubstr("token -1"));
+  EXPECT_THAT(Wrong([](auto* r) { r->mutable_sampled(1)->set_logprob(NAN); }),
+              HasSubstr("not a number"));
+  EXPECT_THAT(Wrong([](auto* r) { r->mutable_sampled(0)->add_top_ids(1); }),
+              HasSubstr("1 top_ids and 0 top_logprobs"));
+  EXPECT_THAT(Wrong([](auto* r) {
+                r->mutable_sampled(0)->add_top_ids(100);
+                r->mutable_sampled(0)->add_top_logprobs(-1);
+              }),
+              HasSubstr("token 100"));
+  EXPECT_THAT(Wrong([](auto* r) {
+                for (int i = 0; i < 21; ++i) {
+                  r->mutable_sampled(0)->add_top_ids(i);
+                  r->mutable_sampled(0)->add_top_logprobs(-1);
+                }
+              }),
+              HasSubstr("at most 20"));
+}
+
+TEST_F(StepWindowTest, KeepsStepsInOrder) {
+  EXPECT_EQ(window_.last_id(), StepId(1));
+  window_.Push()->rows = 3;
+  EXPECT_EQ(window_.size(), 2u);
+  EXPECT_EQ(window_.oldest().id, StepId(1));
+  window_.Pop();
+  EXPECT_EQ(window_.oldest().id, StepId(2));
+  EXPECT_EQ(window_.oldest().rows, 3);
+  EXPECT_TRUE(window_.oldest().entries.empty()) << "memory is used again, contents are not";
+  window_.Pop();
+  EXPECT_THAT(std::string(window_.Check(Good(), kVocab).message()), HasSubstr("expected none"));
+  window_.Clear();
+  EXPECT_EQ(window_.Push()->id, StepId(1));
+}
+
+}  // namespace
+}  // namespace tutti::coordinator

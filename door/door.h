@@ -1,0 +1,67 @@
+// The door: the bounds of what the public port holds for its clients, in bytes and in time, and the
+// one budget that all calls draw on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "door/byte_budget.h"
+#include "door/heap_trimmer.h"
+#include "door/limits.h"
+#include "door/request_log.h"
+#include "transport/credit_book.h"
+
+namespace tutti::door {
+
+// Options as in limits.h; tests choose others.
+struct DoorOptions {
+  int64_t bytes = kDoorBytesMax;
+  Duration read_grace = kReadGrace;
+  Duration read_max = kReadMax;
+  int64_t unread_bytes = kUnreadOutputBytesMax;
+  Duration unread_linger = kUnreadLinger;
+};
+
+// Gives what the allocator keeps of memory that is free back to the system.
+void TrimHeap();
+
+// Thread: any.
+struct Door {
+  // `trim`: what is done after much was given back, on a thread of the door's.
+  explicit Door(const DoorOptions& chosen, std::function<void()> trim = TrimHeap);
+
+  const DoorOptions options;
+  HeapTrimmer trimmer;
+  ByteBudget budget;
+  transport::CreditBook book;  // of the public port's connections
+  RefusalLines refusal_lines;
+  std::atomic<uint64_t> invalid{0};  // requests refused here for what they are
+  std::atomic<int64_t> calls{0};     // that have begun and of which gRPC has something left to do
+};
+
+// RESOURCE_EXHAUSTED with a time to come back.
+absl::Status Overloaded(std::string_view what);
+// RESOURCE_EXHAUSTED for a request that ran out of memory.
+absl::Status OutOfMemory();
+
+// The boundary for std::bad_alloc: no other exception exists here. Work whose memory depends on
+// bytes from outside is done inside, so that running out ends that request and not the process.
+// `work` returns a Status.
+template <typename Work>
+absl::Status WithinMemory(Work work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  } catch (const std::length_error&) {  // a container asked for more than there can be
+    return OutOfMemory();
+  }
+}
+
+}  // namespace tutti::door

@@ -1,0 +1,90 @@
+#include "door/tenant.h"
+
+#include <cstring>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "door/limits.h"
+
+namespace tutti::door {
+
+Hash128 RandomKey() {
+  std::random_device random;
+  const auto bits = [&random] { return uint64_t{random()} << 32 | random(); };
+  return {bits(), bits()};
+}
+
+AskerRights RightsOf(const transport::Caller& caller) {
+  using transport::Role;
+  AskerRights rights;
+  for (const Role role : {Role::kClient, Role::kGateway}) {
+    const std::string* const name = caller.NameAs(role);
+    if (name != nullptr && rights.own_tenant.empty()) rights.own_tenant = *name;
+  }
+  rights.may_hurry = caller.roles.Has(Role::kGateway);
+  rights.may_name_tenant = rights.may_hurry || caller.roles.Has(Role::kOperator);
+  return rights;
+}
+
+absl::Status CheckHurry(int32_t priority, const AskerRights& rights) {
+  if (priority >= 0 || rights.may_hurry) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("priority is ", priority,
+                   "; only a gateway may go before others (below 0), and "
+                   "this caller is a client (--public-role)"));
+}
+
+absl::StatusOr<std::string> TenantOf(const std::string& field,
+                                     const std::vector<std::string>& metadata,
+                                     const AskerRights& rights) {
+  if (metadata.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("metadata ", kTenantMetadata, ": given ", metadata.size(), " times"));
+  }
+  const bool in_metadata = !metadata.empty() && !metadata.front().empty();
+  if (in_metadata && !field.empty() && field != metadata.front()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tenant and the metadata ", kTenantMetadata, " name two different tenants"));
+  }
+  const std::string& tenant = in_metadata ? metadata.front() : field;
+  if (static_cast<int64_t>(tenant.size()) > kTenantBytesMax) {
+    const std::string where = in_metadata ? absl::StrCat("metadata ", kTenantMetadata) : "tenant";
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, " is longer than ", kTenantBytesMax, " bytes"));
+  }
+  if (tenant.empty()) return rights.own_tenant;
+  if (tenant == rights.own_tenant || rights.may_name_tenant) return tenant;
+  return absl::PermissionDeniedError(
+      absl::StrCat(in_metadata ? absl::StrCat("metadata ", kTenantMetadata) : "tenant",
+                   " names a tenant; only a gateway may do that, and this caller is a client "
+                   "(--public-role)"));
+}
+
+std::string_view HostOf(std::string_view client) {
+  // "ipv4:10.0.0.7:4001"; the name of a Unix socket has no port.
+  return client.substr(0, 5) == "unix:" ? client : client.substr(0, client.rfind(':'));
+}
+
+TenantHasher::TenantHasher()
+    : key_(RandomKey()), key_of_hosts_(RandomKey()), key_of_salts_(RandomKey()) {}
+
+Hash128 TenantHasher::Hash(std::string_view tenant) const {
+  if (tenant.empty()) return {};
+  const Hash128 hash = HashBytes(key_, tenant);
+  return hash == Hash128{} ? Hash128{1, 0} : hash;
+}
+
+Hash128 TenantHasher::HashSalt(const Hash128& domain, std::string_view salt) const {
+  if (salt.empty()) return domain;
+  std::string both(2 * sizeof(uint64_t), '\0');
+  std::memcpy(both.data(), &domain.low, sizeof(uint64_t));
+  std::memcpy(both.data() + sizeof(uint64_t), &domain.high, sizeof(uint64_t));
+  both.append(salt);
+  return HashBytes(key_of_salts_, both);
+}
+
+Hash128 TenantHasher::HashOwner(const Hash128& tenant, std::string_view client) const {
+  return tenant != Hash128{} ? tenant : HashBytes(key_of_hosts_, HostOf(client));
+}
+
+}  // namespace tutti::door
