@@ -52,7 +52,7 @@ llama_perf_context_print:        load time =     812.11 ms
 
 class Readings(unittest.TestCase):
     def test_reads_what_the_programs_print(self):
-        self.assertEqual(readings.probe(PROBE), {"read": 33.4, "f32": 94.9, "bf16 dot": 447.2})
+        self.assertEqual(readings.probe(PROBE), {"read": 33.4, "f32": 94.9, "this class": 447.2, "best": 3175.0})
         self.assertEqual(readings.probe("probe: read 9 GB/s, f32 190.1 GFLOP/s\n"), {"read": 9.0, "f32": 190.1})
         self.assertEqual(readings.tutti_local(LOCAL, "prefill"), (301.5, 0.71))
         self.assertEqual(readings.tutti_local(LOCAL, "decode"), (26.75, 0.93))
@@ -112,11 +112,11 @@ class Report(unittest.TestCase):
         row.figures[0].add("tutti", 0, (26.0, 0.934))
         row.figures[0].add("peer", 0, 13.0)
         row.failed["other"] = "it ended\nat once"
-        row.probes = [{"read": 30.0, "f32": 90.0, "bf16 dot": 440.0}, {"read": 40.0, "f32": 80.0, "bf16 dot": 420.0}]
+        row.probes = [{"read": 30.0, "f32": 90.0, "best": 440.0}, {"read": 40.0, "f32": 80.0, "best": 420.0}]
         skipped = report.Row("server", [report.Figure("gap", "s", "less")])
         skipped.skipped["peer"] = "no llama-server in /x"
         table = report.markdown([row, skipped], ["tutti"], ["peer", "other"])
-        self.assertIn("| decode-0 | answer, tokens/s | 26, 93 % | 13 | - | 35.0 (30.0 to 40.0) | bf16 dot 430 (420 to 440) |", table)
+        self.assertIn("| decode-0 | answer, tokens/s | 26, 93 % | 13 | - | 35.0 (30.0 to 40.0) | best 430 (420 to 440) |", table)
         self.assertIn("| decode-0 | answer | 2.00 (2.00 to 2.00) | - |", table)
         self.assertIn("- decode-0: other failed: it ended at once", table)
         self.assertIn("- server: peer skipped: no llama-server in /x", table)

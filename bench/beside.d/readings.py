@@ -13,7 +13,7 @@ def _quoted(text):
 
 
 def probe(text):
-    """kernels_bench's line: {"read": GB/s, "f32": GFLOP/s, "bf16 dot": GFLOP/s}, without what the machine lacks."""
+    """kernels_bench's line: {"read": GB/s} and GFLOP/s of each kind of product that it names, "best" among them."""
     line = re.search(r"^probe: read ([\d.]+) GB/s(.*)$", text, re.MULTILINE)
     if line is None:
         raise ReadingError(f"no line `probe: read ...` in what kernels_bench printed: {_quoted(text)}")
