@@ -39,9 +39,9 @@ inline constexpr int64_t kPiecePairs = 64;
 // to 35 %.
 inline constexpr int64_t kStreamAheadBytes = 256;
 
-// The same of products in AMX's tiles, whose loads the hardware fetches less for: a block of a group
-// into the first cache, and what lies so much behind it into the second. Measured on a Xeon: 22 GB/s
-// without, 33 with the first, 36 with both, beside plain reads of 39.
+// The same of products in AMX's tiles, whose loads the hardware fetches less for: a block of a
+// group into the first cache, and what lies so much behind it into the second. Measured on a Xeon:
+// 22 GB/s without, 33 with the first, 36 with both, beside plain reads of 39.
 inline constexpr int64_t kTileAheadBytes = 4096;
 inline constexpr int64_t kTileFarBytes = 12288;
 

@@ -28,9 +28,9 @@ TUTTI_INLINE void AmxFetchUnit(const uint8_t* block, int64_t unit) {
   }
 }
 
-// One tile of rows by the four units of a group. `weights` may be a filled-up block, whose units are
-// `unit_step` bytes apart and whose pairs `pair_step`. The block at `ahead` is fetched meanwhile;
-// none where it is null.
+// One tile of rows by the four units of a group. `weights` may be a filled-up block, whose units
+// are `unit_step` bytes apart and whose pairs `pair_step`. The block at `ahead` is fetched
+// meanwhile; none where it is null.
 TUTTI_INLINE void AmxSingleBlock(const uint8_t* in, const uint8_t* weights, int64_t unit_step,
                                  int64_t pair_step, const uint8_t* ahead) {
   if (ahead != nullptr) {
