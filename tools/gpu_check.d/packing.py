@@ -127,7 +127,7 @@ def tree_bytes():
 
 
 def write_archive(folder, path):
-    with tarfile.open(path, "w:xz", preset=6) as file:
+    with tarfile.open(path, "w:xz", preset=1) as file:
         file.add(folder, arcname="")
     size, tree = os.path.getsize(path), tree_bytes()
     print(f"packed: {path}, {size / 2**20:.1f} MiB; the tree has {tree / 2**20:.1f} MiB")

@@ -170,7 +170,7 @@ class Session:
         try:
             return json.loads(text.splitlines()[-1])
         except (ValueError, IndexError):
-            return {"error": text.strip()[-300:] or processes.how(process.returncode)}
+            return {"error": (text.strip().splitlines() or [processes.how(process.returncode)])[-1][-300:]}
 
     def torch(self, job, seconds, **values):
         """What one of TORCH_JOBS reported, which runs in a process of its own."""
