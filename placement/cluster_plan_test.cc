@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<DeviceSpec> Devices(size_t count, int64_t memory, DeviceSpeed speed = {}) {
+std::vector<DeviceSpec> EqualDevices(size_t count, int64_t memory, DeviceSpeed speed = {}) {
   std::vector<DeviceSpec> devices;
   for (size_t i = 0; i < count; ++i) {
     devices.push_back(
@@ -59,7 +59,7 @@ TEST(ClusterPlanTest, WhatFitsADeviceIsServedByManyPipelines) {
   // Slow links make ranks and stages useless.
   ClusterOptions options = Auto();
   options.placement.link = {1e6, 10e-3};
-  const std::vector<DeviceSpec> devices = Devices(4, 4 * kGiB, kNominalSpeed);
+  const std::vector<DeviceSpec> devices = EqualDevices(4, 4 * kGiB, kNominalSpeed);
   const auto plan = PlanCluster(SmallModel(), devices, options);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->chosen.layout, (Layout{1, 1, 4}));
@@ -75,14 +75,14 @@ TEST(ClusterPlanTest, QuickLinksMakeRanks) {
   ClusterOptions options = Auto();
   options.placement.link = {400e9, 1e-6};
   options.num_pipelines = 1;
-  const std::vector<DeviceSpec> devices = Devices(4, 4 * kGiB, kNominalSpeed);
+  const std::vector<DeviceSpec> devices = EqualDevices(4, 4 * kGiB, kNominalSpeed);
   const auto plan = PlanCluster(SmallModel(), devices, options);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->chosen.layout.ranks, 2) << "two KV heads: more ranks would hold them twice";
 }
 
 TEST(ClusterPlanTest, WhatFitsNoDeviceIsSplit) {
-  const std::vector<DeviceSpec> devices = Devices(5, 400'000'000);
+  const std::vector<DeviceSpec> devices = EqualDevices(5, 400'000'000);
   const auto plan = PlanCluster(SmallModel(), devices, Auto());
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_GT(plan->chosen.layout.stages * plan->chosen.layout.ranks, 1);
@@ -99,7 +99,7 @@ TEST(ClusterPlanTest, WhatFitsNoDeviceIsSplit) {
 }
 
 TEST(ClusterPlanTest, SizesAskedForAreKept) {
-  const std::vector<DeviceSpec> devices = Devices(9, 4 * kGiB);
+  const std::vector<DeviceSpec> devices = EqualDevices(9, 4 * kGiB);
   ClusterOptions options = Auto();
   options.placement.num_stages = 2;
   options.placement.num_ranks = 2;
@@ -116,7 +116,7 @@ TEST(ClusterPlanTest, SizesAskedForAreKept) {
 }
 
 TEST(ClusterPlanTest, TheLargeAndQuickOnesServeFirst) {
-  std::vector<DeviceSpec> devices = Devices(4, 300'000'000, {1e11, 1e13});
+  std::vector<DeviceSpec> devices = EqualDevices(4, 300'000'000, {1e11, 1e13});
   devices[3] = {.name = "device 3", .memory_bytes = 8 * kGiB, .speed = {2e12, 2e14}};
   ClusterOptions options = Auto();
   options.placement.num_stages = 1;
@@ -128,7 +128,7 @@ TEST(ClusterPlanTest, TheLargeAndQuickOnesServeFirst) {
 }
 
 TEST(ClusterPlanTest, NothingFits) {
-  const auto refused = PlanCluster(SmallModel(), Devices(2, 50'000'000), Auto()).status();
+  const auto refused = PlanCluster(SmallModel(), EqualDevices(2, 50'000'000), Auto()).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_THAT(refused.ToString(), HasSubstr("What would fit: "));
   EXPECT_TRUE(absl::IsInvalidArgument(PlanCluster(SmallModel(), {}, Auto()).status()));
@@ -149,7 +149,7 @@ TEST(ClusterPlanTest, TenThousandDevicesAndAThousandLayersWithinASecond) {
     return large;
   }();
   for (const bool differ : {false, true}) {
-    std::vector<DeviceSpec> devices = Devices(10'000, kGiB, kNominalSpeed);
+    std::vector<DeviceSpec> devices = EqualDevices(10'000, kGiB, kNominalSpeed);
     for (DeviceSpec& device : devices) {
       if (!differ) break;
       device.memory_bytes = random.Between(kGiB / 4, 64 * kGiB);
@@ -173,7 +173,7 @@ TEST(PlacementPredictionTest, FollowsTheRoofline) {
   options.placement.max_model_len = 64;
   options.placement.max_sequences = 1;
   const DeviceSpeed speed = {10e9, 1e15};  // reading decides
-  const std::vector<DeviceSpec> devices = Devices(1, 4 * kGiB, speed);
+  const std::vector<DeviceSpec> devices = EqualDevices(1, 4 * kGiB, speed);
   const auto placement = PlacePipeline(model, devices, options.placement);
   ASSERT_TRUE(placement.ok()) << placement.status();
   const PlacementPrediction one =
@@ -184,7 +184,7 @@ TEST(PlacementPredictionTest, FollowsTheRoofline) {
   EXPECT_NEAR(one.step_seconds, bytes / 10e9, 0.01 * bytes / 10e9);
   EXPECT_NEAR(one.tokens_per_second, 1 / one.step_seconds, 0.01 / one.step_seconds);
   EXPECT_FALSE(one.link_assumed);
-  const auto blind = PlacePipeline(model, Devices(2, 4 * kGiB), options.placement);
+  const auto blind = PlacePipeline(model, EqualDevices(2, 4 * kGiB), options.placement);
   const PlacementPrediction none =
       Predict(*blind, options.placement, model.max_position_embeddings);
   EXPECT_FALSE(none.known);
@@ -197,7 +197,7 @@ TEST(PlacementPredictionTest, RanksSendWhatRecursiveDoublingTakes) {
   const model::ModelConfig model = SmallModel();
   PlacementOptions options;
   options.num_ranks = 4;
-  const auto placement = PlacePipeline(model, Devices(4, 4 * kGiB), options);
+  const auto placement = PlacePipeline(model, EqualDevices(4, 4 * kGiB), options);
   ASSERT_TRUE(placement.ok()) << placement.status();
   const PlacementPrediction said = Predict(*placement, options, model.max_position_embeddings);
   EXPECT_EQ(said.stages[0].collective_bytes_per_token, 2 * 24 * 2 * 1024 * 4);
