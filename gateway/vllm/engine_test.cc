@@ -12,7 +12,7 @@ namespace engine = vllm::grpc::engine;
 using ::testing::ElementsAre;
 using ::testing::StartsWith;
 
-std::string Refusal(const engine::GenerateRequest& asked) {
+std::string RefusalOfEngine(const engine::GenerateRequest& asked) {
   const auto request = ReadEngineRequest(asked);
   EXPECT_TRUE(absl::IsInvalidArgument(request.status())) << request.status();
   return std::string(request.status().message());
@@ -74,21 +74,22 @@ TEST(EngineRequestTest, WhatTakesMemoryBeforeTheServiceIsAskedIsBounded) {
   engine::GenerateRequest asked = Asking();
   for (const uint32_t n : {65u, ~0u}) {
     asked.mutable_sampling_params()->set_n(n);
-    EXPECT_EQ(Refusal(asked), absl::StrCat("sampling_params.n is ", n, ", the limit is 64"));
+    EXPECT_EQ(RefusalOfEngine(asked),
+              absl::StrCat("sampling_params.n is ", n, ", the limit is 64"));
   }
   asked.mutable_sampling_params()->set_n(64);
   asked.set_request_id(std::string(128, 'x'));
   EXPECT_TRUE(ReadEngineRequest(asked).ok());
   asked.set_request_id(std::string(129, 'x'));
-  EXPECT_THAT(Refusal(asked), StartsWith("request_id is longer than 128 bytes"));
+  EXPECT_THAT(RefusalOfEngine(asked), StartsWith("request_id is longer than 128 bytes"));
 }
 
 TEST(EngineRequestTest, WhatWouldChangeTheAnswerIsRefusedByName) {
-  EXPECT_THAT(Refusal({}), StartsWith("one of tokenized and text must be set"));
+  EXPECT_THAT(RefusalOfEngine({}), StartsWith("one of tokenized and text must be set"));
   const auto refused = [](auto change) {
     engine::GenerateRequest asked = Asking();
     change(&asked, asked.mutable_sampling_params());
-    return Refusal(asked);
+    return RefusalOfEngine(asked);
   };
   using Asked = engine::GenerateRequest*;
   using Params = engine::SamplingParams*;

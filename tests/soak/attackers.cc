@@ -14,7 +14,7 @@
 namespace tutti::tests {
 namespace {
 
-using Clock = std::chrono::system_clock;
+using WallClock = std::chrono::system_clock;
 
 constexpr std::chrono::seconds kCallTimeout{30};
 // Between two tries, so that an attacker who is refused at once does not only burn its own time.
@@ -43,7 +43,7 @@ grpc::ByteBuffer BufferOf(const std::string& bytes) {
 class RawCall {
  public:
   RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-          Clock::time_point deadline) {
+          WallClock::time_point deadline) {
     context_.set_deadline(deadline);
     stream_ = grpc::GenericStub(channel).PrepareCall(&context_, method, &queue_);
     stream_->StartCall(this);
@@ -98,7 +98,7 @@ void Repeat(const AttackTargets& targets, const std::string& bytes, const std::a
   const std::shared_ptr<grpc::Channel> channel = NewChannel(targets.address);
   while (!stop) {
     ++count->tries;
-    RawCall call(channel, kGenerate, Clock::now() + kCallTimeout);
+    RawCall call(channel, kGenerate, WallClock::now() + kCallTimeout);
     if (call.Write(BufferOf(bytes)) && call.WritesDone()) {
       while (!stop && call.Read()) {
       }
@@ -162,7 +162,8 @@ void Unread(const AttackTargets& targets, const std::atomic<bool>& stop, AttackC
     std::vector<std::unique_ptr<RawCall>> calls;
     while (!stop && calls.size() < kCalls) {
       ++count->tries;
-      calls.push_back(std::make_unique<RawCall>(channel, kGenerate, Clock::now() + kCallTimeout));
+      calls.push_back(
+          std::make_unique<RawCall>(channel, kGenerate, WallClock::now() + kCallTimeout));
       calls.back()->Write(BufferOf(bytes));
       calls.back()->WritesDone();
     }
@@ -179,7 +180,7 @@ void Half(const AttackTargets& targets, const std::atomic<bool>& stop, AttackCou
       ++count->tries;
       // Opened, and never written to.
       calls.push_back(
-          std::make_unique<RawCall>(channel, kGenerate, Clock::now() + 10 * kCallTimeout));
+          std::make_unique<RawCall>(channel, kGenerate, WallClock::now() + 10 * kCallTimeout));
     }
     std::this_thread::sleep_for(kPause);
   }
@@ -195,7 +196,7 @@ void Flood(const AttackTargets& targets, const std::atomic<bool>& stop, AttackCo
   while (!stop && !targets.peer_addresses.empty()) {
     ++count->tries;
     const std::string& address = targets.peer_addresses[next++ % targets.peer_addresses.size()];
-    RawCall call(NewChannel(address), kConnect, Clock::now() + kCallTimeout);
+    RawCall call(NewChannel(address), kConnect, WallClock::now() + kCallTimeout);
     while (!stop && call.Write(bytes)) {
     }
     if (!stop) ++count->ends[NameOf(call.Finish())];
