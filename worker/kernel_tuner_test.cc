@@ -171,9 +171,9 @@ TEST_F(TuneAtStartTest, WhatWasLeftIsTakenAndWhatIsNoneIsNot) {
   ASSERT_FALSE(TuneAtStart(backend.get(), DType::kBF16, file_).empty());
   std::string key;
   std::ifstream(file_) >> key;
-  std::ofstream(file_) << key << " ahead-1=0,block=96\n";
-  EXPECT_THAT(TuneAtStart(backend.get(), DType::kBF16, file_), HasSubstr("ahead-1=0,block=96"));
-  EXPECT_EQ(ChoicesText(*tunable), "ahead-1=0,block=96");
+  std::ofstream(file_) << key << " ahead-1=0,ahead-13=0\n";
+  EXPECT_THAT(TuneAtStart(backend.get(), DType::kBF16, file_), HasSubstr("ahead-1=0,ahead-13=0"));
+  EXPECT_EQ(ChoicesText(*tunable), "ahead-1=0,ahead-13=0");
   std::ofstream(file_) << key << " ahead-1=7\n";
   EXPECT_THAT(TuneAtStart(backend.get(), DType::kBF16, file_), HasSubstr("kernels measured in"));
 }

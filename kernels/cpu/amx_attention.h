@@ -384,6 +384,7 @@ static void AmxAttend(const AttentionJob& job, const AttentionItem& item, float*
     }
     CountSlice(slices);
   }
+  AmxRelease();
   for (int64_t entry = 0; entry < attention.entries; ++entry) WriteOutput(state, entry);
 }
 

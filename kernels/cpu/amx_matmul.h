@@ -262,13 +262,13 @@ TUTTI_INLINE int64_t AmxRowBlock(int64_t rows, int64_t blocks) {
   return ((rows + passes - 1) / passes + kPairRows - 1) / kPairRows * kPairRows;
 }
 
-// The configuration that the thread's tiles have, changed where a shape needs another.
+// The configuration that the thread's tiles have, changed where a shape needs another. AmxRelease
+// follows its last use; not as a destructor, whose exception tables are shared symbols.
 class AmxShape {
  public:
   AmxShape() = default;
   AmxShape(const AmxShape&) = delete;
   AmxShape& operator=(const AmxShape&) = delete;
-  ~AmxShape() { AmxRelease(); }
   // A pair of tiles of `first` and `second` rows, or a single one where `second` is 0.
   [[gnu::always_inline]] void Take(int64_t first, int64_t second) {
     if (first == first_ && second == second_) return;
@@ -342,6 +342,7 @@ static void AmxMatMulGroups(const MatMulJob& job, int64_t group_begin, int64_t g
       CountSlice(slices);
     }
   }
+  AmxRelease();
   if (product.around) S::FenceStores();
 }
 

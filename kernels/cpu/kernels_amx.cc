@@ -78,6 +78,7 @@ int64_t TileBurst(int64_t rounds) {
     AmxMultiply<2, 7, 4>();
     AmxMultiply<3, 7, 5>();
   }
+  AmxRelease();
   return turns * 4 * (2 * kAmxRows * kAmxRows * 2 * kAmxBlockPairs);
 }
 

@@ -91,9 +91,8 @@ class Check(Benches):
         self.need_device()
         environment = self.with_libraries()
         environment["TUTTI_TEST_NCCL_TWO_RANKS"] = "1"
-        test = self.program(NCCL_TEST)
-        if self.rehearse == "emulated":
-            test = self.program(os.path.join(settings.EMULATED, settings.EMULATED_NCCL_TEST))
+        emulated = self.rehearse == "emulated"
+        test = self.program(os.path.join(settings.EMULATED, settings.EMULATED_NCCL_TEST) if emulated else NCCL_TEST)
         found = suites.run_suite(lambda command, limit: self.attempt(command, limit, environment, self.quiet), [test], "*", 45)
         library = environment.get("TUTTI_NCCL_LIBRARY", "libnccl.so.2")
         return {"passed": found["passed"], "library": library, "suites": {NCCL_TEST: found}}
