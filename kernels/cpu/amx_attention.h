@@ -279,9 +279,8 @@ static void AmxMixAlone(const AmxAttention<S>& attention, const SlotTile& tile, 
   MixTile<BlockFormat<S>, 1>(state, tile, entry, &shrink, &valid);
 }
 
-// The rows from `entry` on, two tiles of them at most, against a tile of slots of which the item
-// sees `slots`. `partly`: the first slot that some row of the item does not see; `wild`: a value
-// behind it is no number.
+// The rows from `entry` on, two tiles of them at most, against a tile of slots. `wild`: behind the
+// first slot that some row of the item does not see, a value is no number.
 template <class S>
 static void AmxAttendRows(AmxAttention<S>* attention, const SlotTile& tile, int64_t entry,
                           bool wild) {

@@ -20,11 +20,11 @@ struct AttentionState {
   const AttentionJob* job;
   const AttentionItem* item;
   int64_t out_cols;             // head_dim rounded up to 16
-  typename Format::A* queries;  // tiles of rows as InterleaveF32 or InterleaveBf16 lay them out
+  typename Format::A* queries;  // tiles of rows, packed as the format's products take them
   float* outputs;               // [entries][out_cols], not yet divided by total
   float* largest;               // [entries]
   float* total;                 // [entries]
-  float* scores;                // [kTileRows][kScoreStride]
+  float* scores;                // [rows of a tile, or of AMX's two][kScoreStride]
   typename Format::A* weights;  // the scores' exponentials, in the operand type; may be `scores`
 };
 

@@ -1,5 +1,6 @@
 #include "kernels/cpu/both_ways.h"
 
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -38,7 +39,11 @@ Operands WildOperands(uint64_t seed) {
   Operands wild;
   Random random(seed);
   for (uint16_t& x : wild.weight) x = Wild(&random);
-  for (float& x : wild.in) x = Bf16ToF32(Wild(&random));
+  // With digits that are to be rounded away.
+  for (float& x : wild.in) {
+    const auto lower = static_cast<uint32_t>(random.Between(0, 0xffff));
+    x = std::bit_cast<float>(static_cast<uint32_t>(Wild(&random)) << 16 | lower);
+  }
   return wild;
 }
 
@@ -48,12 +53,17 @@ Operands OperandsAtTheLeastNormal() {
   Operands edge;
   for (int64_t n = 0; n < kOut; ++n) {
     const float step = static_cast<float>(n % 64) / 64;
-    edge.weight[static_cast<size_t>(n * kIn + 1)] = F32ToBf16(0x1p-63f);
-    edge.weight[static_cast<size_t>(n * kIn + 3)] = F32ToBf16((1 + step) * 0x1p-76f);
+    // In every other column of the even k, in the others of the odd ones: each may be a chain of
+    // its own.
+    const int64_t first = n * kIn + n % 2;
+    edge.weight[static_cast<size_t>(first)] = F32ToBf16(0x1p-63f);
+    edge.weight[static_cast<size_t>(first + 2)] = F32ToBf16((1 + step) * 0x1p-76f);
   }
   for (int64_t r = 0; r < kRowsMax; ++r) {
-    edge.in[static_cast<size_t>(r * kIn + 1)] = 0x1p-63f;
-    edge.in[static_cast<size_t>(r * kIn + 3)] = -0x1p-75f;
+    for (int64_t k : {0, 1}) {
+      edge.in[static_cast<size_t>(r * kIn + k)] = 0x1p-63f;
+      edge.in[static_cast<size_t>(r * kIn + k + 2)] = -0x1p-75f;
+    }
   }
   return edge;
 }

@@ -69,6 +69,7 @@ class CpuBackend : public Backend,
   std::string_view name() const override { return "cpu"; }
   std::string_view numerics_class() const override { return NumericsClassOf(set_); }
   std::string_view remark() const override {
+    if (const char* refused = MachineFeatures().amx_refused; refused != nullptr) return refused;
     if (!knobs_->ways_differ()) return "";
     return "bf16 is multiplied by the dot instruction alone, as f32 instructions gave other bits";
   }

@@ -54,7 +54,8 @@ std::vector<Knob> MakeKnobs(const KernelTable& kernels, bool both_ways) {
         {"f32-7", "the same, 7 rows and more, and attention", kByF32, 0, 8 * kTileRows},
     };
   }
-  // Tiles read one group at a time, keep no sums in memory, and make their own blocks of rows.
+  // Tiles read one group at a time, keep no sums in memory, and make their own blocks of rows. What
+  // such a set multiplies without them (f16, f32) takes the usual values.
   const bool tiles = kernels.tile_burst != nullptr;
   const auto tried = [tiles](std::span<const int64_t> values, std::span<const int64_t> usual) {
     return tiles ? usual : values;

@@ -59,7 +59,8 @@ bool CpuProducts::BeginRows(const CpuWeight& weight, int64_t rows) {
 }
 
 void CpuProducts::MultiplyRows(const CpuWeight& weight, TensorView out) {
-  CHECK(HasRows(weight));
+  CHECK(HasRows(weight) && out.rows == rows_job_.rows)
+      << rows_job_.rows << " rows were made, " << out.rows << " are asked for";
   packed_for_ = nullptr;
   Multiply(rows_job_, weight, out);
 }

@@ -44,6 +44,18 @@ bool MayUseTiles() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
+void FindTiles(CpuFeatures* features) {
+  if (!MayUseTiles()) {
+    features->amx_refused =
+        "AMX is not used: the system refuses its tiles to this process (a thread may have an "
+        "alternate signal stack that is too small for them)";
+  } else if (!BothWaysAgree(AmxKernels())) {
+    features->amx_refused = "AMX is not used: its tiles gave other bits than f32 instructions";
+  } else {
+    features->amx = true;
+  }
+}
+
 CpuFeatures Detect() {
   CpuFeatures features;
   uint32_t a, b, c, d;
@@ -63,9 +75,7 @@ CpuFeatures Detect() {
     features.avx512bf16 = Bit(a, 5);
   }
   const bool saves_tiles = (saved >> 17 & 3) == 3;
-  if (features.avx512bf16 && saves_tiles && has_tiles && MayUseTiles()) {
-    features.amx = BothWaysAgree(AmxKernels());
-  }
+  if (features.avx512bf16 && saves_tiles && has_tiles) FindTiles(&features);
 #ifdef TUTTI_AVX512_BY_SIMDE
   features.amx = false;
   features.avx512 = features.avx512bf16 = features.avx2;  // of kernels_simde_*_test

@@ -18,6 +18,8 @@ struct CpuFeatures {
   // avx512bf16 and AMX's tiles for bf16, which the system lets this process use, and which give the
   // bits of their class (both_ways.h)
   bool amx = false;
+  // Why not, of a processor that has tiles; null where there is nothing to say.
+  const char* amx_refused = nullptr;
 };
 
 // Of this machine. The answer is found once.

@@ -12,7 +12,7 @@
 
 namespace tutti::kernels::cpu {
 
-// out = in * weight^T. `packed_in` is the output of pack_rows.
+// out = in * weight^T. `packed_in` is the output of pack_rows.  REQUIRES: rows > 0
 struct MatMulJob {
   DType dtype;
   const uint8_t* weight;

@@ -34,7 +34,7 @@ inline int64_t EntriesOfItem(const KernelTable& kernels, const AttentionJob& job
 }
 
 // Packed input of a product of `rows` rows, in any format: [rows][pairs] of two f32, or
-// [rows][blocks of 32 k] of 32 bf16 (amx_matmul.h).
+// [rows][blocks of 32 k] of 32 bf16 (amx_pack.h).
 constexpr int64_t PackedInBytes(int64_t rows, int64_t pairs, int64_t leaves) {
   const int64_t blocks_at_most = pairs / 16 + leaves;
   return rows * (pairs * 8 > blocks_at_most * 64 ? pairs * 8 : blocks_at_most * 64);
