@@ -190,5 +190,5 @@ class Benches(Session):
 
     def price_of_one_voice(self):
         """What the fastest product of cuBLASLt takes for the shapes of the 8B model, through PyTorch; ours are in products."""
-        self.need_device()
-        return self.torch("time_products", 50)
+        self.need_device(or_cpu=True)
+        return self.torch("time_products", 50, small=bool(self.rehearse))
