@@ -20,24 +20,6 @@ uint64_t LastArrival(const std::map<std::pair<int32_t, uint64_t>, Member*>& runs
   return runs.rbegin()->first.second;
 }
 
-// Takes a member out of the orders of what it belongs to while it changes, and puts it back.
-template <typename Member, typename Owner>
-void TakeOutOf(Member* member, Owner* owner) {
-  if (!member->waiting.empty()) {
-    owner->waiting.erase({member->running, FirstPlace(member->waiting)});
-  }
-  if (!member->runs.empty()) owner->runs.erase({member->running, LastArrival(member->runs)});
-}
-template <typename Member, typename Owner>
-void PutBack(Member* member, Owner* owner) {
-  if (!member->waiting.empty()) {
-    owner->waiting.emplace(std::pair(member->running, FirstPlace(member->waiting)), member);
-  }
-  if (!member->runs.empty()) {
-    owner->runs.emplace(std::pair(member->running, LastArrival(member->runs)), member);
-  }
-}
-
 template <typename Member>
 int32_t GivenBy(const std::map<const Member*, int32_t>& given, const Member* member) {
   const auto found = given.find(member);
@@ -50,13 +32,49 @@ PlaceShares::Demand& operator+=(PlaceShares::Demand& sum, const PlaceShares::Dem
   return sum;
 }
 
+PlaceShares::Demand operator-(const PlaceShares::Demand& demand) {
+  return {-demand.sequences, -demand.blocks};
+}
+
 }  // namespace
+
+// Takes a member out of the orders and sums of what it belongs to while it changes.
+template <typename Member, typename Owner>
+void PlaceShares::TakeOutOf(Member* member, Owner* owner) {
+  if (!member->waiting.empty()) {
+    owner->waiting.erase({member->running, FirstPlace(member->waiting)});
+    const auto sum = owner->demand_by_running.find(member->running);
+    sum->second += -member->demand;
+    if (sum->second.sequences == 0) owner->demand_by_running.erase(sum);
+  }
+  if (!member->runs.empty()) owner->runs.erase({member->running, LastArrival(member->runs)});
+}
+
+// Puts it back.
+template <typename Member, typename Owner>
+void PlaceShares::PutBack(Member* member, Owner* owner) {
+  if (!member->waiting.empty()) {
+    owner->waiting.emplace(std::pair(member->running, FirstPlace(member->waiting)), member);
+    owner->demand_by_running[member->running] += member->demand;
+  }
+  if (!member->runs.empty()) {
+    owner->runs.emplace(std::pair(member->running, LastArrival(member->runs)), member);
+  }
+}
+
+PlaceShares::Demand PlaceShares::UpTo(int32_t running, const DemandByRunning& demand) {
+  Demand sum;
+  for (auto at = demand.begin(); at != demand.end() && at->first <= running; ++at) {
+    sum += at->second;
+  }
+  return sum;
+}
 
 void PlaceShares::Count(Move move, const Demand& demand, int32_t* running, Demand* sum) {
   if (move == Move::kRun) ++*running;
   if (move == Move::kStop) --*running;
   if (move == Move::kWait) *sum += demand;
-  if (move == Move::kUnwait) *sum += Demand{-demand.sequences, -demand.blocks};
+  if (move == Move::kUnwait) *sum += -demand;
 }
 
 void PlaceShares::Change(Sequence* sequence, Move move) {
@@ -95,18 +113,12 @@ PlaceShares::Demand PlaceShares::DemandBefore(const Request& request) const {
   if (in == classes_.end() || in->first > request.priority) return sum;
   const auto found = in->second.tenants.find(request.tenant_id());
   const Tenant* const own = found == in->second.tenants.end() ? nullptr : &found->second;
-  const int32_t running = own == nullptr ? 0 : own->running;
-  for (const auto& [key, tenant] : in->second.waiting) {
-    if (key.first > running) break;
-    if (tenant != own) sum += tenant->demand;
-  }
+  sum += UpTo(own == nullptr ? 0 : own->running, in->second.demand_by_running);
   if (own == nullptr) return sum;
+  // Among the tenants is its own, of which only some requests go before it.
+  if (!own->waiting.empty()) sum += -own->demand;
   const auto outputs = own->requests.find(request.of());
-  const int32_t of_request = outputs == own->requests.end() ? 0 : outputs->second.running;
-  for (const auto& [key, one] : own->waiting) {
-    if (key.first > of_request) break;
-    sum += one->demand;
-  }
+  sum += UpTo(outputs == own->requests.end() ? 0 : outputs->second.running, own->demand_by_running);
   return sum;
 }
 

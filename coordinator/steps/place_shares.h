@@ -26,6 +26,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/container/node_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/numeric/int128.h"
 #include "base/ids.h"
@@ -52,7 +53,9 @@ class PlaceShares {
     bool operator==(const Demand&) const = default;
   };
   // The demand of those that go before an output of the request that came now; more than really do,
-  // where a tenant or a request that goes before it has many. O(tenants and requests that do).
+  // where a tenant or a request that goes before it has many. However many wait, it looks only at
+  // sums: one for each number of places that some member runs, of which a pipeline with n places
+  // has less than the root of 2n.
   Demand DemandBefore(const Request& request) const;
 
   // Sequences that wait, in order, until `visit` says to stop.
@@ -75,6 +78,9 @@ class PlaceShares {
   // no two are equal.
   using Key = std::pair<int32_t, uint64_t>;
   enum class Move { kWait, kUnwait, kRun, kStop };
+  // By the number of sequences that a member runs: what all such members demand together. No entry
+  // without demand.
+  using DemandByRunning = std::map<int32_t, Demand>;
 
   struct Outputs {  // of one request
     int32_t running = 0;
@@ -85,20 +91,27 @@ class PlaceShares {
   struct Tenant {
     int32_t running = 0;
     Demand demand;
-    std::map<RequestId, Outputs> requests;
+    absl::node_hash_map<RequestId, Outputs> requests;  // never walked in order
     std::map<Key, Outputs*> waiting;
+    DemandByRunning demand_by_running;  // of those in `waiting`
     std::map<Key, Outputs*> runs;
   };
   struct Class {
     Demand demand;
-    std::map<TenantId, Tenant> tenants;
+    absl::node_hash_map<TenantId, Tenant> tenants;  // never walked in order
     std::map<Key, Tenant*> waiting;
+    DemandByRunning demand_by_running;  // of those in `waiting`
     std::map<Key, Tenant*> runs;
   };
   // Members that have been asked to give way, while it is decided how many do.
   template <typename Member>
   using Given = std::map<const Member*, int32_t>;
 
+  template <typename Member, typename Owner>
+  static void TakeOutOf(Member* member, Owner* owner);
+  template <typename Member, typename Owner>
+  static void PutBack(Member* member, Owner* owner);
+  static Demand UpTo(int32_t running, const DemandByRunning& demand);
   template <typename Member>
   static const Member* MostOf(const std::map<Key, Member*>& runs, const Given<Member>& given,
                               const Member* but);
