@@ -39,9 +39,6 @@ constexpr MarkRange kNewerMarks[] = {
 };
 // clang-format on
 
-// Added to such a mark while text is normalized: no code point, so without properties.
-constexpr char32_t kHidden = 0x200000;
-
 bool IsNewerMark(char32_t c) {
   if (c < kNewerMarks[0].first) return false;
   const auto* const found =
@@ -49,6 +46,14 @@ bool IsNewerMark(char32_t c) {
                        [](const MarkRange& range, char32_t mark) { return range.last < mark; });
   return found != std::end(kNewerMarks) && found->first <= c;
 }
+
+// A vowel that ends no syllable and begins none. The library takes it for the final consonant which
+// a syllable without one does not have, and drops it.
+constexpr char32_t kNoFinalConsonant = 0x11A7;
+
+// Whether nothing before the character has to do with what comes after it, and neither with it: it
+// stays as it is, and text is normalized up to it and from it on.
+bool StandsAlone(char32_t c) { return IsNewerMark(c) || c == kNoFinalConsonant; }
 
 constexpr auto kNfcOptions = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
 
@@ -98,6 +103,19 @@ void SortCombiningMarks(std::vector<utf8proc_int32_t>* code_points) {
     });
     begin = end;
   }
+}
+
+// Normalizes decomposed characters, none of which stands alone, appends them to *out, and empties
+// the vector.
+void Compose(std::vector<utf8proc_int32_t>* code_points, std::string* out) {
+  SortCombiningMarks(code_points);
+  const utf8proc_ssize_t length = utf8proc_normalize_utf32(
+      code_points->data(), static_cast<utf8proc_ssize_t>(code_points->size()), kNfcOptions);
+  CHECK(length >= 0) << utf8proc_errmsg(length);
+  for (utf8proc_ssize_t i = 0; i < length; ++i) {
+    AppendUtf8(static_cast<char32_t>((*code_points)[i]), out);
+  }
+  code_points->clear();
 }
 
 }  // namespace
@@ -153,6 +171,8 @@ void AppendUtf8(char32_t c, std::string* out) {
 
 std::string NormalizeNfc(std::string_view text) {
   if (NeedsNoNormalization(text)) return std::string(text);
+  std::string out;
+  out.reserve(text.size());
   std::vector<utf8proc_int32_t> code_points;
   code_points.reserve(text.size() / 2 + 1);
   std::array<utf8proc_int32_t, kDecompositionMax> decomposed;
@@ -160,8 +180,9 @@ std::string NormalizeNfc(std::string_view text) {
     const Utf8Unit unit = FirstUtf8Unit(text.substr(offset));
     CHECK(unit.kind == Utf8Unit::kCharacter) << "NFC of invalid UTF-8 at byte " << offset;
     offset += unit.length;
-    if (IsNewerMark(unit.code_point)) {
-      code_points.push_back(static_cast<utf8proc_int32_t>(unit.code_point + kHidden));
+    if (StandsAlone(unit.code_point)) {
+      Compose(&code_points, &out);
+      AppendUtf8(unit.code_point, &out);
       continue;
     }
     int last_boundclass = 0;
@@ -171,16 +192,7 @@ std::string NormalizeNfc(std::string_view text) {
     CHECK(count >= 0 && count <= kDecompositionMax) << "decomposition of " << count;
     code_points.insert(code_points.end(), decomposed.begin(), decomposed.begin() + count);
   }
-  SortCombiningMarks(&code_points);
-  const utf8proc_ssize_t length = utf8proc_normalize_utf32(
-      code_points.data(), static_cast<utf8proc_ssize_t>(code_points.size()), kNfcOptions);
-  CHECK(length >= 0) << utf8proc_errmsg(length);
-  std::string out;
-  out.reserve(text.size());
-  for (utf8proc_ssize_t i = 0; i < length; ++i) {
-    const auto c = static_cast<char32_t>(code_points[i]);
-    AppendUtf8(c >= kHidden ? c - kHidden : c, &out);
-  }
+  Compose(&code_points, &out);
   return out;
 }
 

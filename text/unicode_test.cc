@@ -77,6 +77,17 @@ TEST(NfcTest, ComposesAndOrders) {
   EXPECT_EQ(NormalizeNfc(""), "");
 }
 
+// nfc_test.py compares all of them with others'.
+TEST(NfcTest, WhatStandsAloneStaysAndSeparatesItsNeighbours) {
+  // A vowel that is no final consonant, after a syllable without one.
+  EXPECT_EQ(NormalizeNfc("\uc694\u11a7"), "\uc694\u11a7");
+  EXPECT_EQ(NormalizeNfc("\u1112\u1161\u11a7\u11ab"), "\ud558\u11a7\u11ab");
+  // A mark of a later version.
+  EXPECT_EQ(NormalizeNfc("\ua82c\u0307"), "\ua82c\u0307");
+  EXPECT_EQ(NormalizeNfc("e\ua82c\u0301"), "e\ua82c\u0301");
+  EXPECT_EQ(NormalizeNfc("e\u0301\ua82c\u0301e\u0301"), "\u00e9\ua82c\u0301\u00e9");
+}
+
 TEST(NfcTest, IsIdempotent) {
   Random random(11);
   for (int i = 0; i < 2000; ++i) {
