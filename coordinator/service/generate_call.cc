@@ -16,6 +16,14 @@ uint64_t ChooseSeed() {
   return generator();
 }
 
+// The client's, or that of the request whose answer this one goes on with.
+void SetSeed(const std::optional<RunningRequests::Running>& taken_over, BuiltRequest* built) {
+  if (!built->seed_given) {
+    built->request.sampling.set_seed(taken_over ? taken_over->seed : ChooseSeed());
+  }
+  built->output.seed = built->request.sampling.seed();
+}
+
 // Bytes of the token ids that the engine will hold.
 int64_t HeldBytes(const BuiltRequest& built) {
   const v1::SequenceSampling& sampling = built.request.sampling;
@@ -96,28 +104,31 @@ absl::Status GenerationService::Generate(door::ReceivedRequest received, const C
 absl::Status GenerationService::Begin(const std::string& name, BuiltRequest* built,
                                       StreamBeginning beginning,
                                       const std::shared_ptr<door::GenerateStream>& stream) {
+  if (name.empty()) {
+    SetSeed(std::nullopt, built);
+    return Open(std::nullopt, built, std::move(beginning), stream);
+  }
   const RunningRequests::Name full{
       .owner = tenants_.HashOwner(built->request.tenant, stream->client()), .id = name};
-  std::optional<RunningRequests::Running> taken_over;
-  const auto begin = [&](auto add_name) {
-    if (!built->seed_given) {
-      built->request.sampling.set_seed(taken_over ? taken_over->seed : ChooseSeed());
-    }
-    built->output.seed = beginning.claims.seed = built->request.sampling.seed();
-    beginning.name = add_name();
-    built->output.beginning = std::make_shared<const StreamBeginning>(std::move(beginning));
-    hub_->Open(built->request.id, built->n, built->output, stream);
-    return door::WithinMemory([&] { return Submit(*built, taken_over); });
-  };
-  if (name.empty()) return begin([] { return nullptr; });
+  // Until the engine has the request.
   const MutexLock lock(named_->mutex());
-  TUTTI_ASSIGN_OR_RETURN(taken_over, named_->Find(full, beginning.claims.body));
-  return begin([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return named_->Add(full, {.body = beginning.claims.body,
-                              .first = built->request.id,
-                              .outputs = built->n,
-                              .seed = built->output.seed});
-  });
+  TUTTI_ASSIGN_OR_RETURN(const std::optional<RunningRequests::Running> taken_over,
+                         named_->Find(full, beginning.claims.body));
+  SetSeed(taken_over, built);
+  beginning.name = named_->Add(full, {.body = beginning.claims.body,
+                                      .first = built->request.id,
+                                      .outputs = built->n,
+                                      .seed = built->output.seed});
+  return Open(taken_over, built, std::move(beginning), stream);
+}
+
+absl::Status GenerationService::Open(const std::optional<RunningRequests::Running>& taken_over,
+                                     BuiltRequest* built, StreamBeginning beginning,
+                                     const std::shared_ptr<door::GenerateStream>& stream) {
+  beginning.claims.seed = built->output.seed;
+  built->output.beginning = std::make_shared<const StreamBeginning>(std::move(beginning));
+  hub_->Open(built->request.id, built->n, built->output, stream);
+  return door::WithinMemory([&] { return Submit(*built, taken_over); });
 }
 
 absl::Status GenerationService::Submit(const BuiltRequest& built,

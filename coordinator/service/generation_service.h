@@ -1,4 +1,7 @@
 // tutti.v1.Inference over gRPC: validates, tokenizes on a pool, posts to the engine.
+//
+// Its functions are in two files, because one of its calls is a way of many steps:
+// generate_call.cc has Generate, from a message to the engine's request.
 #pragma once
 
 #include <atomic>
@@ -77,9 +80,12 @@ class GenerationService : public door::RawService {
   // The request as the core knows it, and what its stream says of itself (generate_call.cc).
   absl::StatusOr<BuiltRequest> Build(v1::GenerateRequest* message, const Call& call,
                                      StreamBeginning* beginning);
-  // Opens its outputs and gives them to the engine, in the place of those of the same name.
+  // Gives its outputs to the engine, in the place of those of the same name.
   absl::Status Begin(const std::string& name, BuiltRequest* built, StreamBeginning beginning,
                      const std::shared_ptr<door::GenerateStream>& stream);
+  // Opens its outputs at the hub, and submits them.
+  absl::Status Open(const std::optional<RunningRequests::Running>& taken_over, BuiltRequest* built,
+                    StreamBeginning beginning, const std::shared_ptr<door::GenerateStream>& stream);
   // Gives all outputs to the engine, or none; those of which nothing is left end here.
   absl::Status Submit(const BuiltRequest& built,
                       const std::optional<RunningRequests::Running>& taken_over);
