@@ -101,7 +101,7 @@ class Engine {
   absl::Status HandleProbeDone(Worker* worker, uint64_t step);
   absl::Status HandleFailure(const Worker& worker, const v1::Failure& failure);
 
-  // Spares that load ahead (engine_spares.cc).
+  // Spares that load ahead (spares.cc).
   void LoadAhead();
   absl::Status HandleStandbyFrame(Worker* worker, const v1::Frame& frame);
 
