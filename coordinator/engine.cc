@@ -33,7 +33,10 @@ Engine::Engine(EngineOptions options)
       fleet_(&options_),
       shard_check_(&options_),
       directory_(DirectoryOptionsOf(options_)),
-      admission_(&options_, &directory_, &steps_due_) {
+      admission_(&options_, &directory_, &steps_due_),
+      spares_(&fleet_, &replicas_, &shard_check_, &last_epoch_),
+      retiring_(&fleet_, &replicas_),
+      slow_places_(&options_, &fleet_) {
   // A device map says which workers make a pipeline, so there is one.
   const bool mapped = !options_.device_map.stages.empty();
   const int32_t count = mapped ? 1 : std::max(1, options_.num_pipelines);
@@ -53,13 +56,15 @@ void Engine::Advance(Instant now, std::vector<Action>* actions) {
   admission_.ExpireDeadlines(now, actions);
   if (now >= admission_.stranded_until()) SettleWaiting();
   if (now >= awaited_until_) state_changed_ = true;
-  if (fleet_.FormingIsDue(now) || state_changed_) UpdateRetiring();
+  if (fleet_.FormingIsDue(now) || state_changed_) {
+    state_changed_ |= retiring_.Update(draining_, now);
+  }
   EndRetired();
   for (const auto& replica : replicas_) MoveSlow(replica.get());
   UpdateClass();
   FormPipelines();
   UpdateClass();  // what has formed late is settled at once
-  if (std::exchange(spares_due_, false) || now >= spares_at_) LoadAhead();
+  spares_.LoadAhead(draining_, now, actions);
   admission_.BindWaiting(now, actions);
   PlanSteps();
   // A newcomer that shares blocks takes fewer than were counted for it while it waited, and what is
@@ -70,7 +75,7 @@ void Engine::Advance(Instant now, std::vector<Action>* actions) {
 
 Instant Engine::next_deadline() const {
   return std::min({admission_.next_deadline(), admission_.stranded_until(), awaited_until_,
-                   spares_at_, fleet_.next_deadline(), watch_at_});
+                   spares_.next_deadline(), fleet_.next_deadline(), watch_at_});
 }
 
 std::string Engine::MissedWork() {
@@ -106,7 +111,7 @@ void Engine::On(const WorkerJoined& event) {
   last_epoch_ = std::max(last_epoch_, incarnation_.BeforeFirstEpoch());
   fleet_.OpenClass(UseOfClass(), now_);
   fleet_.HandleJoin(event, incarnation_.number(), now_, actions_);
-  spares_due_ = true;
+  spares_.Look();
 }
 
 void Engine::On(const WorkerLost& event) { LoseWorker(event.link, event.reason, false); }
@@ -157,7 +162,7 @@ bool Engine::PassesEpochGate(const Worker& worker, const v1::Frame& frame) {
 
 absl::Status Engine::HandleFrame(Worker* worker, v1::Frame* frame) {
   if (frame->has_beat()) return HandleBeat(worker, frame->beat());
-  if (worker->standby.has_value()) return HandleStandbyFrame(worker, *frame);
+  if (worker->standby.has_value()) return spares_.HandleFrame(worker, *frame, now_, actions_);
   Pipeline& pipeline = ReplicaOf(*worker)->pipeline;
   const bool serving = pipeline.state() == Pipeline::State::kServing;
   const bool linking = pipeline.state() == Pipeline::State::kLinking;
@@ -239,7 +244,7 @@ Replica* Engine::AddReplica() {
   Replica* const added = replicas_.back().get();
   admission_.AddTarget({.scheduler = &added->scheduler,
                         .rate = &added->rate,
-                        .accepting = &added->accepting,
+                        .accepting = retiring_.Add(),
                         .numerics = &added->numerics,
                         .exact = &added->exact});
   return added;
@@ -287,7 +292,7 @@ void Engine::EndPipeline(Replica* replica, const std::string& why, const Worker*
   }
   replica->pipeline.End(why);
   replica->rate.Forget();
-  replica->StayOpen();
+  retiring_.Cancel(*replica);
   fleet_.HandlePipelineEnd();
   state_changed_ = true;
   if (serving) {

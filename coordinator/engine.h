@@ -8,8 +8,18 @@
 //   admission_  the requests: queue, binding, recovery, end                         (admission.h)
 //   replicas_   each pipeline with its scheduler: the steps under way               (replica.h)
 //
+// and of these pipelines
+//
+//   spares_       what idle workers load ahead                                      (spares.h)
+//   retiring_     the pipelines that take nothing new                               (retiring.h)
+//   slow_places_  the places of slow workers, which move                            (slow_places.h)
+//
 // The engine hands every event to the owner it concerns, keeps the gate that frames of old epochs
 // do not pass, commits the results of steps, and ends the pipelines whose workers are lost.
+//
+// Its functions are in four files, because it hands on events of three kinds, and answers: to steps
+// (engine_steps.cc), to pipelines between loading and serving (engine_pipelines.cc), to operators
+// (engine_status.cc), and the others (engine.cc).
 //
 // Thread: the engine thread only (service/engine_loop.h owns it).
 #pragma once
@@ -34,6 +44,9 @@
 #include "coordinator/fleet/shard_check.h"
 #include "coordinator/kv/kv_directory.h"
 #include "coordinator/pipeline/replica.h"
+#include "coordinator/pipeline/retiring.h"
+#include "coordinator/pipeline/slow_places.h"
+#include "coordinator/pipeline/spares.h"
 #include "coordinator/requests/admission.h"
 #include "coordinator/steps_due.h"
 #include "proto/peer_messages.h"
@@ -101,10 +114,6 @@ class Engine {
   absl::Status HandleProbeDone(Worker* worker, uint64_t step);
   absl::Status HandleFailure(const Worker& worker, const v1::Failure& failure);
 
-  // Spares that load ahead (spares.cc).
-  void LoadAhead();
-  absl::Status HandleStandbyFrame(Worker* worker, const v1::Frame& frame);
-
   // Steps.
   void CommitRebuilds(Replica* replica, uint64_t last_done);
   void EndFaulty(const Replica& replica, const v1::StepResult& result);
@@ -128,17 +137,13 @@ class Engine {
   void LoseWorker(LinkKey link, const absl::Status& reason, bool close);
   void Watch();
   void WatchPipeline(Replica* replica);
-  // Ends a pipeline with a worker that has been slow for long, if one can form without it.
   void MoveSlow(Replica* replica);
 
   // Workers that were told to stop, and their pipelines (engine_pipelines.cc).
   void HandleLeaving(Worker* worker);
   void LetGo(LinkKey link);
-  void KeepIfNobodyGoes(Replica* replica);
   void LetIdleGo();
-  void UpdateRetiring();
   void EndRetired();
-  std::vector<Worker*> WorkersOf(const Replica& replica);
   // Some load or step may run out after `time`.
   void WatchFor(Duration time) { watch_at_ = std::min(watch_at_, now_ + time); }
 
@@ -163,10 +168,11 @@ class Engine {
   // Counted over all pipelines, from Incarnation::BeforeFirstEpoch on.
   Epoch last_epoch_;
   std::vector<std::unique_ptr<Replica>> replicas_;  // by pipeline id
+  Spares spares_;
+  Retiring retiring_;
+  SlowPlaces slow_places_;
   uint64_t stale_frames_ = 0;
   bool draining_ = false;
-  bool spares_due_ = false;            // what LoadAhead goes by has changed
-  Instant spares_at_ = kInstantNever;  // the pause of a spare ends
 
   // The state of some pipeline has changed, since ReportServing; and the state that the last
   // ServingChanged was about.

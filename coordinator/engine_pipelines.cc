@@ -1,9 +1,8 @@
 // The engine's dealings with pipelines between loading and serving, with links that fail, and with
 // workers that were told to stop.
 //
-// A worker that is leaving goes on serving. Its pipeline retires: new requests go to another, or
-// wait for the one that forms without it, and when its last stream has ended the worker is let go.
-// Where nothing can take its place, requests that were taken are still served by it.
+// A worker that is leaving goes on serving. Its pipeline retires (retiring.h), and when its last
+// stream has ended the worker is let go.
 #include <algorithm>
 #include <utility>
 
@@ -42,7 +41,7 @@ absl::Status Engine::HandleProbeDone(Worker* worker, uint64_t step) {
   replica->exact = pipeline.IsExact();
   admission_.recoveries()->OnMilestone(replica->id(), RecoveryLog::Milestone::kServing, now_);
   SettleWaiting();
-  spares_due_ = true;
+  spares_.Look();
   state_changed_ = true;
   return absl::OkStatus();
 }
@@ -86,20 +85,8 @@ void Engine::WatchPipeline(Replica* replica) {
 // Between two steps: those under way are computed again, as after a loss. What was slow keeps what
 // it has loaded, and stands by.
 void Engine::MoveSlow(Replica* replica) {
-  // Layers of two kinds are predicted as one (placement/step_cost.h), and dense ones do not slow
-  // down with more rows as those with experts do: a change of load would pass for a slow worker.
-  if (!options_.model.dense_layers.empty()) return;
-  const std::optional<Pipeline::Stuck> slow = replica->pipeline.FindSlow();
-  // Placement takes its time.
-  if (!slow.has_value() || draining_ || now_ < replica->slow_asked_at + kPaceWindow) return;
-  replica->slow_asked_at = now_;
-  Worker* const worker = fleet_.Find(slow->link);
-  const bool was_slow = std::exchange(worker->slow, true);
-  if (!fleet_.CanFormWithoutSlow(WorkersOf(*replica), now_)) {
-    worker->slow = was_slow;
-    return;
-  }
-  const std::string why = absl::StrCat(replica->pipeline.Describe(*worker), " ", slow->why);
+  const std::string why = draining_ ? "" : slow_places_.WhyMove(*replica, now_);
+  if (why.empty()) return;
   actions_->push_back(Notice{absl::StrCat(why, ": its place moves"), /*warning=*/true});
   EndPipeline(replica, why);
 }
@@ -130,7 +117,8 @@ void Engine::UpdateClass() {
 
 void Engine::GrowReduced() {
   for (const auto& replica : replicas_) {
-    if (!replica->serving() || !replica->reduced || !fleet_.CanGrow(WorkersOf(*replica), now_)) {
+    if (!replica->serving() || !replica->reduced ||
+        !fleet_.CanGrow(fleet_.membership()->Of(replica->id()), now_)) {
       continue;
     }
     EndPipeline(replica.get(), "enough workers have come back for the whole layout");
@@ -153,7 +141,7 @@ void Engine::HandleLeaving(Worker* worker) {
   if (replica == nullptr) return LetGo(worker->link);
   const std::string why = absl::StrCat(replica->pipeline.Describe(*worker), " is leaving");
   if (replica->serving()) {
-    replica->retiring = why;
+    retiring_.Begin(*replica, why);
     state_changed_ = true;
     return;
   }
@@ -172,30 +160,24 @@ absl::StatusOr<std::string> Engine::DrainWorker(const std::string& worker_id, bo
   }
   fleet_.SetDrained(worker, !undo);
   if (undo) worker->slow = false;
-  state_changed_ = spares_due_ = true;
+  state_changed_ = true;
+  spares_.Look();
   Replica* const replica = ReplicaOf(*worker);
   if (undo) {
-    if (replica != nullptr) KeepIfNobodyGoes(replica);
+    if (replica != nullptr) retiring_.KeepIfNobodyGoes(*replica);
     return absl::StrCat(worker_id, " takes part again");
   }
   if (replica == nullptr) return absl::StrCat(worker_id, " is idle, and gets no shard any more");
   const std::string why = absl::StrCat(replica->pipeline.Describe(*worker), " is drained");
-  if (!replica->serving() || fleet_.CanFormWith(WorkersOf(*replica), now_)) {
+  if (!replica->serving() || fleet_.CanFormWith(fleet_.membership()->Of(replica->id()), now_)) {
     EndPipeline(replica, why);
     return absl::StrCat(worker_id,
                         " is idle: its pipeline forms without it, and its streams go on");
   }
-  replica->retiring = why;
+  retiring_.Begin(*replica, why);
   return absl::StrCat(worker_id,
                       " serves until its streams have ended: no spare can take its place. New "
                       "requests go to another pipeline if there is one");
-}
-
-void Engine::KeepIfNobodyGoes(Replica* replica) {
-  const std::vector<Worker*> workers = WorkersOf(*replica);
-  if (std::none_of(workers.begin(), workers.end(), [](const Worker* w) { return w->goes(); })) {
-    replica->StayOpen();
-  }
 }
 
 void Engine::LetGo(LinkKey link) {
@@ -211,36 +193,10 @@ void Engine::LetIdleGo() {
   }
 }
 
-std::vector<Worker*> Engine::WorkersOf(const Replica& replica) {
-  std::vector<Worker*> workers;
-  for (Worker* worker : fleet_.membership()->All()) {
-    if (ReplicaOf(*worker) == &replica) workers.push_back(worker);
-  }
-  return workers;
-}
-
-// Whether others take the new requests of pipelines that retire. Nobody is waited for by a
-// coordinator that itself shuts down.
-void Engine::UpdateRetiring() {
-  const bool others = std::any_of(replicas_.begin(), replicas_.end(), [](const auto& replica) {
-    return replica->serving() && replica->retiring.empty();
-  });
-  for (const auto& replica : replicas_) {
-    if (replica->retiring.empty()) continue;
-    const bool elsewhere = others || (!draining_ && fleet_.CanFormWith(WorkersOf(*replica), now_));
-    state_changed_ |= replica->accepting == elsewhere;
-    replica->accepting = !elsewhere;
-  }
-}
-
 void Engine::EndRetired() {
   for (const auto& replica : replicas_) {
-    if (replica->retiring.empty() || !replica->serving()) continue;
-    const Scheduler& scheduler = replica->scheduler;
-    if (scheduler.running() + scheduler.waiting() > 0) continue;
-    if (replica->accepting && admission_.waiting() > 0) continue;
-    const std::string why = replica->retiring;
-    EndPipeline(replica.get(), why);  // its workers go when others form
+    const std::string why = retiring_.WhyEnd(*replica, /*requests_wait=*/admission_.waiting() > 0);
+    if (!why.empty()) EndPipeline(replica.get(), why);  // its workers go when others form
   }
 }
 

@@ -51,14 +51,16 @@ std::vector<std::pair<RequestId, uint64_t>> Engine::Outranked() {
 // ---- the whole, as others see it
 
 bool Engine::AnyServing() const {
-  return std::any_of(replicas_.begin(), replicas_.end(),
-                     [](const auto& replica) { return replica->serving() && replica->open(); });
+  return std::any_of(replicas_.begin(), replicas_.end(), [this](const auto& replica) {
+    return replica->serving() && retiring_.IsOpen(*replica);
+  });
 }
 
 // Something serves what it has taken, and takes no more.
 bool Engine::AnyLeaving() const {
-  return std::any_of(replicas_.begin(), replicas_.end(),
-                     [](const auto& replica) { return replica->serving() && !replica->open(); });
+  return std::any_of(replicas_.begin(), replicas_.end(), [this](const auto& replica) {
+    return replica->serving() && !retiring_.IsOpen(*replica);
+  });
 }
 
 // The answer to newcomers; OK: they are taken.
@@ -93,10 +95,10 @@ std::string Engine::WhyNotServing() const {
 // The reasons of the pipelines that do not serve, or are made of too few workers; "" while all are
 // whole.
 std::string Engine::WhyNotWhole() const {
-  if (replicas_.size() == 1) return replicas_.front()->WhyNotWhole();
+  if (replicas_.size() == 1) return retiring_.WhyNotWhole(*replicas_.front());
   std::vector<std::string> missing;
   for (const auto& replica : replicas_) {
-    const std::string why = replica->WhyNotWhole();
+    const std::string why = retiring_.WhyNotWhole(*replica);
     if (why.empty()) continue;
     missing.push_back(absl::StrCat("pipeline ", replica->id().value(), ": ", why));
   }
@@ -107,8 +109,9 @@ void Engine::ReportServing() {
   if (!std::exchange(state_changed_, false)) return;
   // The state of the pipeline that has come furthest.
   Pipeline::State state = Pipeline::State::kWaiting;
-  for (const auto& replica : replicas_)
-    if (replica->open()) state = std::max(state, replica->pipeline.state());
+  for (const auto& replica : replicas_) {
+    if (retiring_.IsOpen(*replica)) state = std::max(state, replica->pipeline.state());
+  }
   if (state == Pipeline::State::kServing || now_ >= awaited_until_) awaited_until_ = kInstantNever;
   if (IsAwaited()) state = Pipeline::State::kServing;
   if (told_state_ == state) return;

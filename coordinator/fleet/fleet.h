@@ -6,6 +6,9 @@
 // (fault_memory.h). It says which workers' leases have run out; the engine loses them, because
 // their pipelines end with them.
 //
+// Its functions are in three files, because it decides on the same members in two ways: which class
+// they compute in (fleet_class.cc), and which of them make a pipeline (fleet_forming.cc).
+//
 // Thread: the engine's.
 #pragma once
 

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/device_kind.h"
+#include "base/ids.h"
 #include "base/status.h"
 #include "coordinator/events.h"
 #include "coordinator/fleet/class_choice.h"
@@ -104,6 +105,14 @@ class Membership {
   Worker* FindId(std::string_view worker_id);
   // Workers in order of joining.
   std::vector<Worker*> All();
+  // Those of a pipeline, in the same order.
+  std::vector<Worker*> Of(PipelineId pipeline) {
+    std::vector<Worker*> workers = All();
+    std::erase_if(workers, [pipeline](const Worker* worker) {
+      return worker->pipeline != static_cast<int32_t>(pipeline.value());
+    });
+    return workers;
+  }
   // Workers in natural order of their ids: w2 before w10.
   std::vector<Worker*> InOrder();
   // The workers of InOrder that have no part in a pipeline.

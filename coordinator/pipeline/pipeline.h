@@ -6,6 +6,9 @@
 // through all its workers: step 0 of the epoch, of which no scheduler knows. Epochs are counted
 // over all pipelines, so that no frame of one can pass for another's.
 //
+// Its functions are in three files, because loading is a protocol of its own (pipeline_shards.cc),
+// and so is what people are told (pipeline_status.cc).
+//
 // Thread: the engine's.
 #pragma once
 

@@ -39,18 +39,6 @@ Replica::Replica(PipelineId id, const EngineOptions* options, Membership* member
   scheduler.TimeBy(&pipeline.times());
 }
 
-std::string Replica::WhyNot() const {
-  if (!serving() || open()) return pipeline.WhyNot();
-  return absl::StrCat(retiring, ", and no other can take its place");
-}
-
-std::string Replica::WhyNotWhole() const {
-  if (!serving() || !reduced) return WhyNot();
-  return absl::StrCat("it is made of the ", pipeline.WorkerIds().size(),
-                      pipeline.WorkerIds().size() == 1 ? " worker" : " workers",
-                      " that were left, fewer than the layout says");
-}
-
 void Replica::PlanSteps(Instant now, std::vector<Action>* actions) {
   for (v1::StepPlan plan; scheduler.Plan(now, &plan); plan = v1::StepPlan()) {
     pipeline.SendPlan(std::move(plan), now, actions);

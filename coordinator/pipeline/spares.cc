@@ -1,10 +1,10 @@
-// Spares load ahead: an idle worker loads the shard of a pipeline that serves, so that it can take
-// the place of a worker that is lost within the time of a link instead of a load.
+#include "coordinator/pipeline/spares.h"
+
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/engine.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -35,20 +35,35 @@ bool CanHold(const Membership& members, const Worker& worker, const Pipeline::Re
 
 }  // namespace
 
-// The shard that fewest spares hold, of those the one that takes longest to load.
-void Engine::LoadAhead() {
-  const bool whole = std::all_of(replicas_.begin(), replicas_.end(),
+void Spares::LoadAhead(bool draining, Instant now, std::vector<Action>* actions) {
+  if (!std::exchange(due_, false) && now < pause_end_) return;
+  pause_end_ = kInstantNever;
+  const bool whole = std::all_of(replicas_->begin(), replicas_->end(),
                                  [](const auto& replica) { return replica->serving(); });
-  spares_at_ = kInstantNever;
-  // While a pipeline forms, its own workers load.
-  if (!whole || draining_) return;
-  struct Place {
-    Pipeline::Replaceable what;
-    v1::AssignShard shard;
-    int32_t spares = 0;
-  };
+  if (!whole || draining) return;
+  std::vector<Place> places = Places();
+  for (Worker* worker : WithoutPlace(now, &places)) {
+    Place* best = nullptr;
+    const auto key = [&](const Place& place) {
+      return std::make_tuple(place.spares, -place.what.rank->weight_bytes);
+    };
+    for (Place& place : places) {
+      if (!CanHold(*fleet_->membership(), *worker, place.what)) continue;
+      if (best == nullptr || key(place) < key(*best)) best = &place;
+    }
+    worker->standby.reset();
+    if (best == nullptr) {
+      Fleet::ReleaseShard(worker, actions);
+    } else {
+      Assign(best, worker, actions);
+    }
+  }
+}
+
+// The shards of all pipelines, each once.
+std::vector<Spares::Place> Spares::Places() const {
   std::vector<Place> places;
-  for (const auto& replica : replicas_) {
+  for (const auto& replica : *replicas_) {
     for (const Pipeline::Replaceable& what : replica->pipeline.Replaceables()) {
       v1::AssignShard shard = WithoutNames(*what.shard);
       const bool known = std::any_of(places.begin(), places.end(), [&](const Place& place) {
@@ -57,54 +72,49 @@ void Engine::LoadAhead() {
       if (!known) places.push_back({what, std::move(shard)});
     }
   }
+  return places;
+}
+
+// Idle workers that stand by for none of the places; of the others each place counts its own.
+std::vector<Worker*> Spares::WithoutPlace(Instant now, std::vector<Place>* places) {
   std::vector<Worker*> without;
-  for (Worker* worker : fleet_.membership()->Idle()) {
+  for (Worker* worker : fleet_->membership()->Idle()) {
     if (worker->goes()) continue;
-    if (const Instant pause = fleet_.faults()->PauseEnd(worker->id()); pause > now_) {
-      spares_at_ = std::min(spares_at_, pause);
+    if (const Instant pause = fleet_->faults()->PauseEnd(worker->id()); pause > now) {
+      pause_end_ = std::min(pause_end_, pause);
       continue;
     }
-    const auto place = std::find_if(places.begin(), places.end(), [&](const Place& one) {
+    const auto place = std::find_if(places->begin(), places->end(), [&](const Place& one) {
       return worker->standby.has_value() && SameShard(one.shard, worker->standby->shard);
     });
-    if (place == places.end()) {
+    if (place == places->end()) {
       without.push_back(worker);
     } else {
       ++place->spares;
     }
   }
-  for (Worker* worker : without) {
-    Place* best = nullptr;
-    const auto key = [&](const Place& place) {
-      return std::make_tuple(place.spares, -place.what.rank->weight_bytes);
-    };
-    for (Place& place : places) {
-      if (!CanHold(*fleet_.membership(), *worker, place.what)) continue;
-      if (best == nullptr || key(place) < key(*best)) best = &place;
-    }
-    worker->standby.reset();
-    if (best == nullptr) {
-      Fleet::ReleaseShard(worker, actions_);
-      continue;
-    }
-    ++best->spares;
-    worker->standby.emplace(
-        Worker::Standby{best->shard.pipeline(), *best->what.placement, best->shard});
-    worker->holds_shard = true;
-    worker->held_stage = best->shard.stage();
-    worker->held_rank = best->shard.rank();
-    worker->shard_epoch = ++last_epoch_;
-    SendToWorker send{worker->link, {}};
-    send.frame.set_epoch(worker->shard_epoch.value());
-    *send.frame.mutable_assign_shard() = *best->what.shard;
-    send.frame.mutable_assign_shard()->set_standby(true);
-    send.frame.mutable_assign_shard()->clear_peers();  // who stands by dials nobody
-    send.frame.mutable_assign_shard()->clear_kv_epoch();
-    actions_->push_back(std::move(send));
-  }
+  return without;
 }
 
-absl::Status Engine::HandleStandbyFrame(Worker* worker, const v1::Frame& frame) {
+void Spares::Assign(Place* place, Worker* worker, std::vector<Action>* actions) {
+  ++place->spares;
+  worker->standby.emplace(
+      Worker::Standby{place->shard.pipeline(), *place->what.placement, place->shard});
+  worker->holds_shard = true;
+  worker->held_stage = place->shard.stage();
+  worker->held_rank = place->shard.rank();
+  worker->shard_epoch = ++*last_epoch_;
+  SendToWorker send{worker->link, {}};
+  send.frame.set_epoch(worker->shard_epoch.value());
+  *send.frame.mutable_assign_shard() = *place->what.shard;
+  send.frame.mutable_assign_shard()->set_standby(true);
+  send.frame.mutable_assign_shard()->clear_peers();  // who stands by dials nobody
+  send.frame.mutable_assign_shard()->clear_kv_epoch();
+  actions->push_back(std::move(send));
+}
+
+absl::Status Spares::HandleFrame(Worker* worker, const v1::Frame& frame, Instant now,
+                                 std::vector<Action>* actions) {
   Worker::Standby& standby = *worker->standby;
   if (frame.has_shard_progress()) {
     const v1::ShardProgress& progress = frame.shard_progress();
@@ -124,11 +134,11 @@ absl::Status Engine::HandleStandbyFrame(Worker* worker, const v1::Frame& frame) 
   if (!frame.has_shard_ready()) {
     return absl::FailedPreconditionError("it stands by, and sent what only a stage sends");
   }
-  if (shard_check_.ready()) {
+  if (check_->ready()) {
     const absl::Status same =
-        shard_check_.Compare(standby.placement, standby.shard.rank(), frame.shard_ready());
+        check_->Compare(standby.placement, standby.shard.rank(), frame.shard_ready());
     if (!same.ok()) {
-      shard_check_.Refuse(*worker, same, now_, actions_);
+      check_->Refuse(*worker, same, now, actions);
       return same;
     }
   }

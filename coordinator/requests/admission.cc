@@ -54,7 +54,7 @@ void Admission::HandleRequest(RequestArrived event, const absl::Status& serving,
       if (AnyCanHold(*added)) {
         queue_.Push(added);
       } else {
-        Strand(added, now);  // until the pipeline that is awaited serves
+        stranded_.Add(added, now);  // until the pipeline that is awaited serves
       }
     }
   }
@@ -78,7 +78,7 @@ absl::Status Admission::CheckRequest(const Request& request, const absl::Status&
                      request.max_tokens, " do not fit the context of ", MaxModelLen(*options_)));
   }
   TUTTI_RETURN_IF_ERROR(serving);
-  TUTTI_RETURN_IF_ERROR(CheckPoison(request, request.prompt, now));
+  TUTTI_RETURN_IF_ERROR(suspects_.Check(request, request.prompt, now));
   TUTTI_RETURN_IF_ERROR(CheckNumerics(request));
   // The last token is sampled, never computed.
   if (const int64_t room = LargestPoolAwaited(); tokens - 1 > room) {
@@ -186,7 +186,7 @@ bool Admission::BindAsRoomAllows(Instant now, std::vector<Action>* actions) {
     absl::Status status = sequence->resumed
                               ? absl::OkStatus()
                               : CheckDeadline(sequence->request, sequence->tokens, now);
-    if (status.ok()) status = CheckPoison(sequence->request, sequence->prompt(), now);
+    if (status.ok()) status = suspects_.Check(sequence->request, sequence->prompt(), now);
     if (!status.ok()) {
       End(sequence, FinishCause::kError, std::move(status), actions);
       continue;
@@ -216,7 +216,7 @@ Sequence* Admission::FindNext(std::optional<size_t>* target) {
 
 Admission::Versions Admission::CurrentVersions() const {
   Versions versions{
-      .queue = queue_.version(), .room = targets_.size(), .suspects = suspects_version_};
+      .queue = queue_.version(), .room = targets_.size(), .suspects = suspects_.version()};
   for (const AdmissionTarget& target : targets_) {
     versions.room += target.scheduler->room_version();
     versions.taking = versions.taking * kTakingBase + (target.takes_new() ? 2 : 1);
@@ -225,8 +225,8 @@ Admission::Versions Admission::CurrentVersions() const {
 }
 
 bool Admission::CanBind() {
-  const std::optional<size_t> for_suspect = TargetForSuspect();
-  if (for_suspect.has_value() && targets_[*for_suspect].alone == nullptr) return true;
+  const std::optional<size_t> for_suspect = suspects_.FindTarget();
+  if (for_suspect.has_value() && !suspects_.IsTaken(*for_suspect)) return true;
   std::optional<size_t> target;
   return FindNext(&target) != nullptr;
 }
@@ -238,7 +238,7 @@ std::optional<size_t> Admission::TargetOfGroup(const Sequence& sequence) const {
   if (first == nullptr || first->pipeline < 0) return std::nullopt;
   // A default length is one that fitted when the output came; it may be larger for later ones.
   const auto target = static_cast<size_t>(first->pipeline);
-  if (!TakesOthers(target) || !targets_[target].CanHold(sequence)) return std::nullopt;
+  if (!suspects_.TakesOthers(target) || !targets_[target].CanHold(sequence)) return std::nullopt;
   return target;
 }
 
@@ -247,7 +247,7 @@ bool Admission::FindRoom(const Sequence& sequence) {
   // Looking a long prompt up takes longer than all the rest, and is in vain where all is full.
   bool may_have_room = false;
   for (size_t i = 0; i < targets_.size(); ++i) {
-    may_have_room |= TakesOthers(i) && targets_[i].scheduler->MayHaveRoom(sequence);
+    may_have_room |= suspects_.TakesOthers(i) && targets_[i].scheduler->MayHaveRoom(sequence);
   }
   if (!may_have_room) return false;
   const std::vector<int64_t> cached = CachedTokens(sequence.request, sequence.tokens);
@@ -258,7 +258,7 @@ bool Admission::FindRoom(const Sequence& sequence) {
     PipelineLoad& load = loads_.emplace_back();
     load.cached_tokens = cached[loads_.size() - 1];
     const Scheduler& scheduler = *target.scheduler;
-    load.can_hold = TakesOthers(loads_.size() - 1) && target.CanHold(sequence);
+    load.can_hold = suspects_.TakesOthers(loads_.size() - 1) && target.CanHold(sequence);
     load.has_room = load.can_hold && scheduler.HasRoom(sequence, load.cached_tokens);
     has_room |= load.has_room;
     if (!load.can_hold) continue;
@@ -335,16 +335,12 @@ void Admission::End(Sequence* sequence, FinishCause cause, absl::Status status,
 // It gives back its place, in the queue or on a pipeline.
 void Admission::Unbind(Sequence* sequence) {
   if (sequence->pipeline < 0) {
-    if (suspects_.erase(sequence->arrival) > 0) {
-      ++suspects_version_;
-    } else if (stranded_.erase(sequence->arrival) == 0) {
-      queue_.Erase(sequence);
-    }
+    if (!suspects_.Erase(*sequence) && !stranded_.Erase(*sequence)) queue_.Erase(sequence);
     if (sequence->charged > 0) queue_.ChargeActual(sequence);
     return;
   }
   const auto target = static_cast<uint32_t>(sequence->pipeline);
-  LetOthersIn(sequence);
+  suspects_.LetOthersIn(sequence);
   targets_[target].scheduler->Remove(sequence);
   queue_.GiveBack(*sequence);
   queue_.ChargeActual(sequence);

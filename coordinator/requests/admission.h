@@ -12,6 +12,10 @@
 // scheduler, never in both. Of pipelines, admission sees AdmissionTarget and a prompt's entries in
 // the KV directory.
 //
+// Its functions are in four files, because each of its questions is answered beside the others
+// from the same queue: the door and the end (admission.cc), who has a place (admission_places.cc),
+// losses (admission_recovery.cc), and answers that go on (admission_resume.cc).
+//
 // Thread: the engine's.
 #pragma once
 
@@ -30,40 +34,17 @@
 #include "coordinator/events.h"
 #include "coordinator/kv/kv_directory.h"
 #include "coordinator/requests/admission_queue.h"
+#include "coordinator/requests/admission_target.h"
 #include "coordinator/requests/place_pace.h"
-#include "coordinator/requests/poison_list.h"
 #include "coordinator/requests/recovery_log.h"
 #include "coordinator/requests/request_table.h"
 #include "coordinator/requests/router.h"
-#include "coordinator/steps/scheduler.h"
-#include "coordinator/steps/step_rate.h"
+#include "coordinator/requests/stranded.h"
+#include "coordinator/requests/suspects.h"
 #include "coordinator/steps_due.h"
 #include "tutti/v1/cluster.pb.h"
 
 namespace tutti::coordinator {
-
-// A pipeline as admission sees it: a scheduler that sequences are bound to, and how fast prompts
-// are computed there.
-struct AdmissionTarget {
-  Scheduler* scheduler = nullptr;  // its epoch is open exactly while the pipeline serves
-  const StepRate* rate = nullptr;
-  const bool* accepting = nullptr;  // false: it retires, and others take what is new; null: true
-  const std::string* numerics = nullptr;  // the class it computes in; null: that of all
-  const bool* exact = nullptr;            // false: what is computed again may differ; null: true
-  const Sequence* alone = nullptr;        // a suspect, which nothing is computed beside
-
-  bool serving() const { return scheduler->kv_slots() > 0; }
-  bool takes_new() const { return serving() && (accepting == nullptr || *accepting); }
-  // Whether it computes the bits that the sequence has begun with.
-  bool Continues(const Sequence& sequence) const {
-    return sequence.numerics.empty() || numerics == nullptr || *numerics == sequence.numerics;
-  }
-  // Whether the sequence, alone there, could ever run to its end.
-  bool CanHold(const Sequence& sequence) const {
-    return serving() && scheduler->kv_slots() >= sequence.kv_slots_max() && Continues(sequence);
-  }
-  int32_t sequences() const { return scheduler->running() + scheduler->waiting(); }
-};
 
 // The error of the streams that another call of the same request takes over: ABORTED.
 absl::Status TakenOver();
@@ -76,7 +57,8 @@ class Admission {
       : options_(options),
         directory_(directory),
         steps_due_(steps_due),
-        poisons_(options->prefix_key) {}
+        stranded_(options->recovery_timeout),
+        suspects_(&targets_, options->prefix_key) {}
 
   // One more pipeline; the first is pipeline 0.  REQUIRES: the objects it points at outlive this
   void AddTarget(const AdmissionTarget& target) { targets_.push_back(target); }
@@ -132,7 +114,7 @@ class Admission {
   void SettleWaiting(bool may_come, const std::string& why, Instant now,
                      std::vector<Action>* actions);
   // SettleWaiting ends nobody before.
-  Instant stranded_until() const { return stranded_until_; }
+  Instant stranded_until() const { return stranded_.until(); }
   // A sequence has got a token.
   void HandleProgress(Sequence* sequence, Instant now, std::vector<Action>* actions);
   RecoveryLog* recoveries() { return &recoveries_; }
@@ -152,7 +134,7 @@ class Admission {
   // Whether any sequence is bound to a pipeline, or has begun; of the first that has, *numerics is
   // the class, in which alone it goes on.
   bool AnyLives(std::string* numerics) const;
-  size_t waiting() const { return queue_.size() + suspects_.size() + stranded_.size(); }
+  size_t waiting() const { return queue_.size() + suspects_.waiting() + stranded_.size(); }
   // Requests waiting in the queue, and the counters of requests.
   void FillStatus(Instant now, v1::GetStatusResponse* status) const;
 
@@ -173,23 +155,14 @@ class Admission {
   // Requests that wait and have never run, and those that cannot be held for now.
   int64_t Newcomers() const { return static_cast<int64_t>(queue_.newcomers() + stranded_.size()); }
   bool AnyCanHold(const Sequence& sequence) const;
-  void Strand(Sequence* sequence, Instant now);
   int64_t OutputsWithRoom(const Request& request, int64_t outputs) const;
   void LowerDefaultLength(Request* request) const;
   int64_t LargestPool() const;
   int64_t LargestPoolAwaited() const;
   std::vector<int64_t> CachedTokens(const Request& request, std::span<const TokenId> tokens) const;
 
-  bool TakesOthers(size_t target) const;
-  std::optional<size_t> TargetForSuspect() const;
   bool BindSuspects(Instant now, std::vector<Action>* actions);
-  absl::Status CheckPoison(const Request& request, std::span<const TokenId> prompt,
-                           Instant now) const;
-  void GiveUp(Sequence* sequence, const std::string& why, Instant now,
-              std::vector<Action>* actions);
   void Empty(size_t target);
-  void LetOthersIn(const Sequence* alone);
-  static bool MayBeCause(const Sequence& sequence, const Scheduler& scheduler);
   std::optional<size_t> TargetOfGroup(const Sequence& sequence) const;
   bool FindRoom(const Sequence& sequence);
   void ObservePace(Instant now);
@@ -208,18 +181,9 @@ class Admission {
   AdmissionQueue queue_;
   bool draining_ = false;
   int64_t pool_awaited_ = 0;  // the largest pool of the pipelines that ended while they served
-  // Sequences that no pipeline which serves could hold, by arrival: they are in no queue, where
-  // they would hold up others.
-  std::map<uint64_t, Sequence*> stranded_;
-  Instant stranded_until_ = kInstantNever;
+  Stranded stranded_;
   RecoveryLog recoveries_;
-
-  // Suspects that wait, by arrival; the pipeline that takes nobody else, so that the first of them
-  // gets it for itself; and a number that changes with what is kept for suspects.
-  std::map<uint64_t, Sequence*> suspects_;
-  std::optional<size_t> kept_for_suspect_;
-  uint64_t suspects_version_ = 0;
-  PoisonList poisons_;
+  Suspects suspects_;
 
   // Versions of the queue and of all targets at which those whose turn it was had no room.
   // Compared, so that no change can be forgotten: everything that makes room changes one of them.

@@ -74,7 +74,7 @@ int64_t Admission::OutputsWithRoom(const Request& request, int64_t outputs) cons
   const std::vector<int64_t> cached = CachedTokens(request, sequence.tokens);
   int64_t most = 0;
   for (size_t i = 0; i < targets_.size(); ++i) {
-    if (!TakesOthers(i) || !targets_[i].CanHold(sequence)) continue;
+    if (!suspects_.TakesOthers(i) || !targets_[i].CanHold(sequence)) continue;
     most = std::max(most, targets_[i].scheduler->OutputsWithRoom(sequence, cached[i], outputs));
   }
   return most;

@@ -3,6 +3,9 @@
 //
 // Every event reaches the engine as an item of one mailbox, and every action of the engine is
 // carried out on this thread. RPC and transport threads only post.
+//
+// Its functions are in two files, because weights links are no concern of the engine:
+// engine_weights.cc has theirs.
 #pragma once
 
 #include <atomic>

@@ -1,70 +1,65 @@
-// Steps in which stages compute what they have lost, while the others have it still.
-//
-// A rebuild knows no sequence of the scheduler's: the workers are told of a new one for each of its
-// entries, and forget it with the next plan. So it does not matter whether the sequence that wants
-// the blocks stays, nor which of several does.
+#include "coordinator/steps/rebuilds.h"
+
 #include <algorithm>
 
-#include "base/check.h"
-#include "coordinator/steps/scheduler.h"
+#include "coordinator/limits.h"
 
 namespace tutti::coordinator {
 
-// One step has the blocks of one part: those that the same stages compute. Blocks of a prefix come
-// after those before them, in the same entry or in a later step.
-bool Scheduler::PlanRebuild(v1::StepPlan* plan) {
-  StepUnderWay* step = nullptr;
+Rebuilds::Planned Rebuilds::Plan(uint64_t* last_id, v1::StepPlan* plan) {
+  Planned planned;
   int32_t rows_left = options_.max_batch_tokens;
-  int64_t bytes_left = PlanBytesForNew(plan_size_);
-  int64_t fields_left = PlanFieldsForNew(plan_size_);
+  int64_t bytes_left = PlanBytesForNew(options_);
+  int64_t fields_left = PlanFieldsForNew(options_);
   const int32_t entries_max = std::min(kStepSequencesMax, options_.max_sequences);
-  // Sequences that are ready: all their blocks are planned.
   std::vector<Sequence*> left;
-  for (Sequence* const sequence : rebuilding_) {
-    const std::optional<int32_t> first = cache_.FirstDue(*sequence);
+  for (Sequence* const sequence : waiting_) {
+    const std::optional<int32_t> first = cache_->FirstDue(*sequence);
     if (!first.has_value()) {
-      Queue(sequence);
+      planned.ready.push_back(sequence);
       continue;
     }
     left.push_back(sequence);
     if (rows_left == 0 || plan->scheduled_size() == entries_max) continue;
     const std::vector<BlockId>& blocks = sequence->stay.blocks;
-    const LackingBlocks::Part part = cache_.lacking()->PartOf(blocks[*first]);
-    if (step == nullptr) {
-      step = BeginPlan(plan);
-      step->rebuild.emplace(StepUnderWay::Rebuild{.part = part});
+    const LackingBlocks::Part part = cache_->lacking()->PartOf(blocks[*first]);
+    if (!planned.rebuild.has_value()) {
+      planned.rebuild.emplace(StepUnderWay::Rebuild{.part = part});
       plan->mutable_rebuild()->set_first_stage(part.first_stage);
       plan->mutable_rebuild()->set_last_stage(part.last_stage);
     }
-    StepUnderWay::Rebuild& rebuild = *step->rebuild;
+    StepUnderWay::Rebuild& rebuild = *planned.rebuild;
     // A block before may be in this very step; then the next has these.
     const bool follows = std::any_of(blocks.begin(), blocks.begin() + *first, [&](BlockId block) {
       return std::find(rebuild.blocks.begin(), rebuild.blocks.end(), block) != rebuild.blocks.end();
     });
-    bytes_left -= NewSequenceBytes(plan_size_, sequence->total(), sequence->request.sampling);
+    bytes_left -= NewSequenceBytes(options_, sequence->total(), sequence->request.sampling);
     fields_left -= NewSequenceFields(sequence->request.sampling);
     const bool fits = (bytes_left >= 0 && fields_left >= 0) || plan->scheduled_size() == 0;
     if (follows || part != rebuild.part || !fits) continue;
-    rows_left -= Rebuild(*sequence, *first, rows_left, &rebuild, plan);
+    const SequenceId id(++*last_id);
+    planned.told.push_back(id);
+    rows_left -= AddEntry(*sequence, *first, rows_left, id, &rebuild, plan);
     rebuild.sequences.push_back(sequence->stay.id);
     ++sequence->stay.rebuilds;
-    if (!cache_.FirstDue(*sequence).has_value()) {
+    if (!cache_->FirstDue(*sequence).has_value()) {
       left.pop_back();
-      Queue(sequence);
+      planned.ready.push_back(sequence);
     }
   }
-  rebuilding_ = std::move(left);
-  if (step == nullptr) return false;
-  step->rebuild->rows = options_.max_batch_tokens - rows_left;
-  plan->set_total_rows(step->rebuild->rows);
-  return true;
+  waiting_ = std::move(left);
+  if (planned.rebuild.has_value()) {
+    planned.rebuild->rows = options_.max_batch_tokens - rows_left;
+    plan->set_total_rows(planned.rebuild->rows);
+  }
+  return planned;
 }
 
 // An entry for the due blocks of a sequence from `first_block` on that are of the rebuild's part.
 // Its rows.
-int32_t Scheduler::Rebuild(const Sequence& sequence, int32_t first_block, int32_t rows_max,
-                           StepUnderWay::Rebuild* rebuild, v1::StepPlan* plan) {
-  LackingBlocks& lacking = *cache_.lacking();
+int32_t Rebuilds::AddEntry(const Sequence& sequence, int32_t first_block, int32_t rows_max,
+                           SequenceId id, StepUnderWay::Rebuild* rebuild, v1::StepPlan* plan) {
+  LackingBlocks& lacking = *cache_->lacking();
   const Sequence::Stay& stay = sequence.stay;
   const int32_t size = options_.block_size;
   const int32_t first = first_block * size + lacking.planned_rows(stay.blocks[first_block]);
@@ -79,7 +74,6 @@ int32_t Scheduler::Rebuild(const Sequence& sequence, int32_t first_block, int32_
     end += rows;
     if (end == (i + 1) * size) rebuild->blocks.push_back(block);
   }
-  const SequenceId id(++last_sequence_id_);
   v1::NewSequence* const added = plan->add_new_sequences();
   added->set_sequence(id.value());
   // The whole prompt: its length decides how positions turn.
@@ -97,16 +91,12 @@ int32_t Scheduler::Rebuild(const Sequence& sequence, int32_t first_block, int32_
   for (int32_t i = 0; i < blocks; ++i) scheduled->add_new_blocks(stay.blocks[i].value());
   scheduled->set_expected_tokens(tokens);
   scheduled->set_expected_blocks(blocks);
-  finished_.push_back(id);
   return end - first;
 }
 
-void Scheduler::CommitRebuild(const StepUnderWay::Rebuild& rebuild) {
-  for (const BlockId block : rebuild.blocks) cache_.lacking()->Finish(block, rebuild.part);
-  for (const SequenceId id : rebuild.sequences) {
-    if (Sequence* const sequence = FindRunning(id); sequence != nullptr) --sequence->stay.rebuilds;
-  }
-  rebuilt_tokens_ += static_cast<uint64_t>(rebuild.rows);
+void Rebuilds::Commit(const StepUnderWay::Rebuild& rebuild) {
+  for (const BlockId block : rebuild.blocks) cache_->lacking()->Finish(block, rebuild.part);
+  tokens_ += static_cast<uint64_t>(rebuild.rows);
 }
 
 }  // namespace tutti::coordinator

@@ -15,6 +15,8 @@ Scheduler::Scheduler(const SchedulerOptions& options, KvDirectory* directory, Pi
                  .max_sequences = options.max_sequences,
                  .token_bytes = options.token_bytes},
       cache_(directory, pipeline, options.block_size),
+      rebuilds_(plan_size_, &cache_),
+      time_(options.itl_target),
       shares_(options.block_size) {
   CHECK(options.block_size > 0 && options.max_batch_tokens > 0 && options.chunk_tokens >= 0 &&
         options.max_sequences > 0);
@@ -119,13 +121,14 @@ void Scheduler::Decide() {
   scratch_.budget = options_.max_batch_tokens;
   scratch_.new_bytes = PlanBytesForNew(plan_size_);
   scratch_.new_fields = PlanFieldsForNew(plan_size_);
+  time_.Reset();
   ContinueRunning();
   ContinuePrompts();
 }
 
 bool Scheduler::CanPlan() {
   if (!WantsAnotherStep()) return false;
-  return !rebuilding_.empty() || !one_behind_.empty() || !backlog_.behind().empty() ||
+  return rebuilds_.size() > 0 || !one_behind_.empty() || !backlog_.behind().empty() ||
          FindNewcomer().has_value();
 }
 
@@ -145,7 +148,7 @@ bool Scheduler::WantsAnotherStep() {
 }
 
 int32_t Scheduler::Generating() const {
-  return static_cast<int32_t>(running_.size() - backlog_.behind().size() - rebuilding_.size());
+  return static_cast<int32_t>(running_.size() - backlog_.behind().size() - rebuilds_.size());
 }
 
 // Generating sequences are divided evenly over the steps under way, so that each stage has one of
@@ -164,9 +167,9 @@ int32_t Scheduler::Share() const {
   const int32_t least = each + (each + 1) / 2;
   if (even <= least) return even;
   const auto seconds = [this](int32_t rows) {
-    return times_->Predict({.rows = static_cast<double>(rows)});
+    return time_.times()->Predict({.rows = static_cast<double>(rows)});
   };
-  const std::optional<double> alone = times_ == nullptr ? std::nullopt : seconds(each);
+  const std::optional<double> alone = time_.times() == nullptr ? std::nullopt : seconds(each);
   if (!alone.has_value()) return even;
   int32_t quick = even;
   while (quick > least && *seconds(quick) > kQuickStep * *alone) quick -= (quick + 15) / 16;
@@ -257,7 +260,7 @@ void Scheduler::Queue(Sequence* sequence) {
 }
 
 void Scheduler::Unqueue(Sequence* sequence) {
-  if (backlog_.Forget(sequence) || std::erase(rebuilding_, sequence) > 0) return;
+  if (backlog_.Forget(sequence) || rebuilds_.Erase(sequence)) return;
   // From the back: a sequence that leaves has most often just got its last token.
   const auto found = std::find(one_behind_.rbegin(), one_behind_.rend(), sequence);
   if (found != one_behind_.rend()) one_behind_.erase(std::next(found).base());
@@ -271,6 +274,16 @@ StepUnderWay* Scheduler::BeginPlan(v1::StepPlan* plan) {
   for (const SequenceId id : finished_) plan->add_finished(id.value());
   finished_.clear();
   return step;
+}
+
+// Blocks that stages have lost come first. False: none is due.
+bool Scheduler::PlanRebuild(v1::StepPlan* plan) {
+  Rebuilds::Planned planned = rebuilds_.Plan(&last_sequence_id_, plan);
+  for (Sequence* sequence : planned.ready) Queue(sequence);
+  if (!planned.rebuild.has_value()) return false;
+  BeginPlan(plan)->rebuild = std::move(planned.rebuild);
+  finished_ = std::move(planned.told);
+  return true;
 }
 
 void Scheduler::WritePlan(Instant now, v1::StepPlan* plan) {
@@ -347,7 +360,13 @@ void FetchContents(const Sequence* sequence) {
 }  // namespace
 
 void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
-  if (steps_.oldest().rebuild.has_value()) CommitRebuild(*steps_.oldest().rebuild);
+  if (const auto& rebuild = steps_.oldest().rebuild; rebuild.has_value()) {
+    rebuilds_.Commit(*rebuild);
+    for (const SequenceId id : rebuild->sequences) {
+      Sequence* const sequence = FindRunning(id);
+      if (sequence != nullptr) --sequence->stay.rebuilds;
+    }
+  }
   const std::vector<StepEntry>& entries = steps_.oldest().entries;
   committed_.clear();
   for (const StepEntry& entry : entries) committed_.push_back(FindRunning(entry.sequence));

@@ -9,7 +9,7 @@
 // another if it is so many times shorter (scheduler_prompts.cc).
 //
 // While anybody generates a step has as many rows of prompts as it has time for, by
-// --itl-target and the times that steps take (step_times.h).
+// --itl-target and the times that steps take (step_time_bound.h).
 //
 // Where those one token behind are so many that they would take all rows, one of kRowsPerPromptRow
 // is kept for prompts, so that newcomers do not starve; as large a part of a step's time is theirs,
@@ -34,10 +34,14 @@
 // idle meanwhile, because the tokens waited for are under way or get rows in every step.
 //
 // Where stages of a pipeline have kept their K/V over the loss of another, a newcomer may find a
-// prefix that some stages lack: steps of those stages alone come first (scheduler_rebuild.cc).
+// prefix that some stages lack: steps of those stages alone come first (rebuilds.h).
 //
 // Steps run in the order of their plans on every stage. So a freed block may be handed out again in
 // the very next plan: every step that used it before was planned before.
+//
+// Its functions are in three files, because its state is one and its questions are three: whom a
+// newcomer finds a place beside (scheduler_places.cc), which prompts have rows
+// (scheduler_prompts.cc), and all the rest.
 //
 // Thread: the engine's.
 #pragma once
@@ -60,6 +64,8 @@
 #include "coordinator/steps/backlog.h"
 #include "coordinator/steps/place_shares.h"
 #include "coordinator/steps/plan_size.h"
+#include "coordinator/steps/rebuilds.h"
+#include "coordinator/steps/step_time_bound.h"
 #include "coordinator/steps/step_times.h"
 #include "coordinator/steps/step_window.h"
 #include "proto/peer_messages.h"
@@ -94,7 +100,7 @@ class Scheduler {
 
   // The times of its steps, where they are known; until then and for null nothing is bounded by
   // time. REQUIRES: they outlive the scheduler
-  void TimeBy(const StepTimes* times) { times_ = times; }
+  void TimeBy(const StepTimes* times) { time_.TimeBy(times); }
   // A pipeline is ready to serve, with these many blocks on each stage. `survival`: what its
   // workers have kept of the epoch before; null: nothing.  REQUIRES: no epoch is open
   void BeginEpoch(int32_t num_stages, int32_t num_blocks, const KvSurvival* survival = nullptr);
@@ -164,7 +170,7 @@ class Scheduler {
   // Steps in which prompts wanted more rows than there was time for.
   uint64_t bounded_steps() const { return bounded_steps_; }
   // Tokens whose K/V some stages have computed anew.
-  uint64_t rebuilt_tokens() const { return rebuilt_tokens_; }
+  uint64_t rebuilt_tokens() const { return rebuilds_.tokens(); }
   // Sequences that wait, or are far behind.
   const Backlog& backlog() const { return backlog_; }
   // The requests that wait for a place only, although another of their class runs so many that it
@@ -191,21 +197,10 @@ class Scheduler {
     int64_t new_bytes = 0;         // of the plan, for newcomers
     int64_t new_fields = 0;        // the same
     bool preempted = false;        // a sequence went back for want of blocks: none may come in
-    // Bounds of the time that the step may take.
-    bool timed = false;
-    LoadSum load;  // of the rows
-    std::optional<double> seconds_max;
-    int32_t prompt_rows = 0;
-    int32_t prompt_rows_min = 0;  // whatever the time
-    bool out_of_time = false;     // a prompt has fewer rows for it
+    bool out_of_time = false;      // a prompt has fewer rows than it could for time_
   };
 
-  // Steps in which stages compute what they have lost (scheduler_rebuild.cc).
   bool PlanRebuild(v1::StepPlan* plan);
-  int32_t Rebuild(const Sequence& sequence, int32_t first_block, int32_t rows_max,
-                  StepUnderWay::Rebuild* rebuild, v1::StepPlan* plan);
-  void CommitRebuild(const StepUnderWay::Rebuild& rebuild);
-
   void Decide();
   void ContinueRunning();
   void ContinuePrompts();
@@ -216,8 +211,6 @@ class Scheduler {
   void SchedulePrompt(Sequence* sequence, int32_t count);
   int32_t ChunkTokens() const;
   void BeginTiming();
-  void BoundTime(double stretch);
-  int32_t RowsInTime(int32_t first, int32_t behind, int32_t most) const;
   void WritePlan(Instant now, v1::StepPlan* plan);
   StepUnderWay* BeginPlan(v1::StepPlan* plan);
   void WriteRow(const Row& row, Instant now, v1::StepPlan* plan);
@@ -264,8 +257,9 @@ class Scheduler {
   const PlanSizeOptions plan_size_;
   int32_t num_stages_ = 0;
   bool open_ = false;  // an epoch is
-  const StepTimes* times_ = nullptr;
   KvCache cache_;
+  Rebuilds rebuilds_;
+  StepTimeBound time_;  // of the step that is decided
   StepWindow steps_;
   Backlog backlog_;
   PlaceShares shares_;  // of those that wait and those that run
@@ -274,16 +268,12 @@ class Scheduler {
   // The running sequences that a step can bring forward are here or, far behind, in backlog_; those
   // with all tokens under way are in neither.
   std::deque<Sequence*> one_behind_;  // in the order they became so
-  // The running sequences that begin with blocks which some stages lack, in the order of admission:
-  // no step computes their own tokens before those of the blocks are planned.
-  std::vector<Sequence*> rebuilding_;
   // The running sequences with full blocks that are not published yet, in the order of admission.
   std::map<SequenceId, Sequence*> filling_;
   std::vector<SequenceId> finished_;  // left, and the workers do not know yet
   uint64_t last_sequence_id_ = 0;
   uint64_t last_place_ = 0;
   uint64_t preemptions_ = 0;
-  uint64_t rebuilt_tokens_ = 0;
   uint64_t bounded_steps_ = 0;
   // Rows kept for prompts that have not become whole rows yet, in parts of kRowsPerPromptRow.
   int32_t prompt_credit_ = 0;

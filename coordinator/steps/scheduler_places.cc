@@ -109,7 +109,7 @@ std::optional<std::vector<Sequence*>> Scheduler::FindGivingWay(const Sequence& s
 std::vector<RequestId> Scheduler::Outranked() {
   std::vector<RequestId> outranked;
   if (!open_ || running() < options_.max_sequences) return outranked;
-  if (!backlog_.behind().empty() || !rebuilding_.empty()) return outranked;
+  if (!backlog_.behind().empty() || rebuilds_.size() > 0) return outranked;
   for (const auto& [key, waits] : backlog_.waiting()) {
     const KvCache::Room room = cache_.Find(*waits);
     if (room.blocks + running() > cache_.available() || IsHeldBack(waits, room)) continue;
@@ -162,10 +162,10 @@ void Scheduler::Admit(Newcomer newcomer, int32_t rows_max) {
   shares_.Run(sequence);
   cache_.Admit(newcomer.room, sequence);
   filling_.emplace(sequence->stay.id, sequence);
-  if (cache_.FirstDue(*sequence).has_value()) return rebuilding_.push_back(sequence);
+  if (cache_.FirstDue(*sequence).has_value()) return rebuilds_.Add(sequence);
   if (sequence->behind() > 1) Queue(sequence);  // its one token is scheduled here and now
   const int32_t most = std::min({sequence->behind(), scratch_.chunk, scratch_.budget, rows_max});
-  const int32_t count = RowsInTime(sequence->stay.planned, sequence->behind(), most);
+  const int32_t count = time_.RowsInTime(sequence->stay.planned, sequence->behind(), most);
   if (count < most) scratch_.out_of_time = true;
   SchedulePrompt(sequence, std::max(count, 1));
 }

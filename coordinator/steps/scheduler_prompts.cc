@@ -1,5 +1,4 @@
-// Rows of prompts: which prompts have rows in a step, how many, and how much longer that may make
-// the step for those that wait for a token of it.
+// Rows of prompts: which prompts have rows in a step, and how many.
 #include <algorithm>
 
 #include "base/fail_point.h"
@@ -35,7 +34,7 @@ int32_t Scheduler::ChunkTokens() const {
 void Scheduler::ContinuePrompts() {
   if (backlog_.behind().empty() && backlog_.waiting().empty()) return;
   scratch_.chunk = ChunkTokens();
-  if (options_.itl_target > Duration() && times_ != nullptr) BeginTiming();
+  if (time_.IsWanted()) BeginTiming();
   if (!backlog_.behind().empty()) {
     const Sequence& first = *backlog_.behind().begin()->second;
     AdmitWaiting(/*before_class=*/first.request.priority);
@@ -56,7 +55,7 @@ void Scheduler::ContinuePrompts() {
 void Scheduler::GiveShortFirst() {
   const Sequence& first = *backlog_.behind().begin()->second;
   const int32_t most = std::min({first.behind(), scratch_.chunk, scratch_.budget});
-  const int32_t rows = RowsInTime(first.stay.planned, first.behind(), most);
+  const int32_t rows = time_.RowsInTime(first.stay.planned, first.behind(), most);
   if (is_full() || rows == first.behind() || (rows == most && most < scratch_.budget)) return;
   const int32_t share = rows / kRowsPerPromptRow;
   if (share == 0) return;
@@ -97,7 +96,7 @@ void Scheduler::AdmitWaiting(std::optional<int32_t> before_class) {
     const Sequence& sequence = *newcomer->sequence;
     if (before_class.has_value() && sequence.request.priority >= *before_class) return;
     // Only now: time is not what whoever lacks blocks or a place waits for.
-    if (RowsInTime(/*first=*/0, /*behind=*/2, /*most=*/1) == 0) {
+    if (time_.RowsInTime(/*first=*/0, /*behind=*/2, /*most=*/1) == 0) {
       scratch_.out_of_time = true;
       return;
     }
@@ -118,64 +117,22 @@ bool Scheduler::PutIntoPlan(const Sequence& sequence) {
 
 void Scheduler::GiveRows(Sequence* sequence, int32_t rows_max) {
   const int32_t most = std::min({sequence->behind(), scratch_.chunk, scratch_.budget, rows_max});
-  const int32_t count = RowsInTime(sequence->stay.planned, sequence->behind(), most);
+  const int32_t count = time_.RowsInTime(sequence->stay.planned, sequence->behind(), most);
   if (count < most) scratch_.out_of_time = true;
   if (count > 0) SchedulePrompt(sequence, count);
 }
 
 void Scheduler::SchedulePrompt(Sequence* sequence, int32_t count) {
-  const bool ends = count == sequence->behind();
   Schedule(sequence, count);
-  if (!scratch_.timed) return;
-  scratch_.load.Add(sequence->stay.planned, count, ends);
-  scratch_.prompt_rows += count;
-  // Its first token waits for what is added from now on.
-  if (ends && !scratch_.seconds_max.has_value()) BoundTime(/*stretch=*/1);
+  time_.AddPrompt(sequence->stay.planned, count, /*ends=*/count == sequence->behind());
 }
 
-// ---- the time of a step
-
-// Whoever generates waits for all rows of a step, and of the steps under way before it.
 void Scheduler::BeginTiming() {
-  scratch_.timed = true;
+  time_.Begin();
   for (const Row& row : scratch_.rows) {
-    scratch_.load.Add(row.sequence->stay.planned, row.count, row.count == row.sequence->behind());
+    time_.Add(row.sequence->stay.planned, row.count, row.count == row.sequence->behind());
   }
-  if (Generating() == 0) return;
-  // Prompts get on, however long a step takes without them: as many rows as they have by number,
-  // by time.
-  constexpr double kStretch = double{kRowsPerPromptRow} / (kRowsPerPromptRow - 1);
-  BoundTime(kStretch);
-  scratch_.prompt_rows_min = kPromptRowsMin;
-}
-
-// The time of what is in the step already. Nothing where no time is known.
-void Scheduler::BoundTime(double stretch) {
-  double seconds = 0;
-  if (!scratch_.rows.empty()) {
-    const std::optional<double> predicted = times_->Predict(scratch_.load.load());
-    if (!predicted.has_value()) return;
-    seconds = *predicted;
-  }
-  scratch_.seconds_max = std::max(Seconds(options_.itl_target), stretch * seconds);
-}
-
-// As many of `most` rows that follow a sequence's first tokens, as many as the step has time for.
-int32_t Scheduler::RowsInTime(int32_t first, int32_t behind, int32_t most) const {
-  if (!scratch_.seconds_max.has_value()) return most;
-  const auto fits = [&](int32_t count) {
-    LoadSum load = scratch_.load;
-    load.Add(first, count, count == behind);
-    const std::optional<double> seconds = times_->Predict(load.load());
-    return !seconds.has_value() || *seconds <= *scratch_.seconds_max;
-  };
-  int32_t low = std::clamp(scratch_.prompt_rows_min - scratch_.prompt_rows, 0, most);
-  if (low == most || fits(most)) return most;
-  for (int32_t high = most; high - low > 1;) {
-    const int32_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  return low;
+  if (Generating() > 0) time_.BindForGenerating(/*empty=*/scratch_.rows.empty());
 }
 
 }  // namespace tutti::coordinator
