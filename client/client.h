@@ -4,6 +4,9 @@
 // Errors are the service's own status (its message names the field, limit or worker at fault), or
 // UNAVAILABLE with the address when the service cannot be reached. A service that is full says when
 // to come again: RetryDelayOf (base/retry_delay.h) of the status.
+//
+// Its functions are in two files, because one of its calls is a way of many steps: generate.cc has
+// Generate and Start.
 #pragma once
 
 #include <functional>

@@ -4,6 +4,10 @@
 // It says what it does and how far it has come in a Position, at which the watcher looks to beat
 // (watcher.h). While a step waits for another rank of its stage, the mailbox is read for frames of
 // ranks only; the rest is handled after the step.
+//
+// Its functions are in four files, because one thread does four things in turn: steps
+// (executor.cc), links (executor_links.cc), loads (executor_loading.cc) and reports
+// (executor_reports.cc).
 #pragma once
 
 #include <atomic>

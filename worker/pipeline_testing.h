@@ -1,6 +1,9 @@
 // Support for tests: a whole pipeline of stage workers with real transformers, driven by one thread
 // (and one more for each further rank of a stage), with a small scheduler whose choices (stages,
 // chunk sizes, batches, blocks) the tests vary.
+//
+// Its functions are in two files, because the small scheduler is one by itself:
+// pipeline_requests_testing.cc.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,9 @@
 // hands out frames to send. The executor drives it in a real worker; the simulator drives many of
 // them in one thread.
 //
+// Its functions are in two files, because rows have ways of their own in and out:
+// stage_worker_rows.cc.
+//
 // Thread: the executor's.
 #pragma once
 

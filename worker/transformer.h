@@ -5,6 +5,9 @@
 // end, so rows that cross a stage boundary in that type are exact and the number of stages cannot
 // be seen in the result. Inside a layer everything stays f32.
 //
+// Its functions are in three files, because experts are a pass of their own
+// (transformer_experts.cc), and memory is counted before any pass (transformer_memory.cc).
+//
 // Thread: the executor's.
 #pragma once
 

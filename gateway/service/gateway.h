@@ -1,4 +1,7 @@
 // Requests of HTTP, and who answers them.
+//
+// Its functions are in two files, because two of its routes need no request of the service's:
+// gateway_tokens.cc has these.
 #pragma once
 
 #include <memory>

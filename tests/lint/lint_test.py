@@ -11,6 +11,7 @@ import os
 import sys
 import time
 
+import class_files
 import definitions
 import documents
 import form
@@ -25,7 +26,7 @@ import test_files
 from tree import Tree
 
 RULES = {module.__name__: module for module in
-         (layers, include_graph, test_files, namespaces, definitions, locks, form, sizes, documents,
+         (layers, include_graph, test_files, namespaces, definitions, class_files, locks, form, sizes, documents,
           prose, glossary)}
 
 

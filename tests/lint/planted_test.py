@@ -2,6 +2,7 @@
 """The lint's own test: planted violations of the rules on code, and clean variants beside them."""
 import unittest
 
+import class_files
 import definitions
 import form
 import include_graph
@@ -109,6 +110,36 @@ class TestFilesTest(PlantedTest):
                           "worker/a.cc:2: the product may not include worker/b_testing.h")
         self.assert_clean(test_files, {"worker/a_test.cc": including("worker/b_testing.h"),
                                        "bench/a.cc": including("worker/b_testing.h")})
+
+
+class ClassFilesTest(PlantedTest):
+
+    HEADER = "// A thing.\n{}namespace tutti::worker {{\n\nclass A {{\n  void F();\n}};\n\n}}\n"
+    ONE = in_namespace("tutti::worker", "void A::F() {}")
+    TWO = in_namespace("tutti::worker", "void A::G() {}")
+
+    def files(self, comment, **sources):
+        return {"worker/a.h": self.HEADER.format(comment)} | {f"worker/{name}.cc": text
+                                                              for name, text in sources.items()}
+
+    def test_a_class_of_two_sources(self):
+        self.assert_clean(class_files, self.files("", a=self.ONE))
+        self.assert_found(class_files, self.files("", a=self.ONE, b=self.TWO),
+                          'worker/a.h:4: class A: 2 sources, and its header does not say why: "in two files')
+        said = "// Its functions are in two files,\n// because it is long: a.cc and b.cc.\n"
+        self.assert_clean(class_files, self.files(said, a=self.ONE, b=self.TWO))
+        self.assert_found(class_files, self.files(said.replace(" and b.cc", ""), a=self.ONE, b=self.TWO),
+                          "its header does not name worker/b.cc")
+        self.assert_found(class_files, self.files(said.replace("because", "as"), a=self.ONE, b=self.TWO),
+                          "does not say why")
+        third = in_namespace("tutti::worker", "void A::Inner::H() {}")
+        self.assert_found(class_files, self.files(said, a=self.ONE, b=self.TWO, c=third), "3 sources")
+
+    def test_a_class_of_no_header(self):
+        self.assert_found(class_files, {"worker/a.cc": self.ONE, "worker/b.cc": self.TWO},
+                          "worker/b.cc:4: another source of class A")
+        other = in_namespace("tutti::model", "void A::G() {}")
+        self.assert_clean(class_files, {"worker/a.cc": self.ONE, "model/b.cc": other})
 
 
 class LocksTest(PlantedTest):

@@ -1,6 +1,9 @@
 // The clients of a simulated cluster: they know the right answers, leave early, and watch that
 // every request ends once.
 //
+// Its functions are in two files, because clients that come again have rules of their own:
+// sim_clients_resume.cc.
+//
 // Thread: one.
 #pragma once
 

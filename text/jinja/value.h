@@ -1,4 +1,7 @@
 // The values of a template: Python's, as far as templates use them.
+//
+// Its functions are in three files, because two families of them depend on what a value holds
+// alone: facts (value_facts.cc) and JSON (value_json.cc).
 #pragma once
 
 #include <cstdint>
