@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "base/flags.h"
 #include "base/random.h"
 #include "kernels/backend.h"
 #include "kernels/float_formats.h"
 #include "kernels/machine_probe.h"
+#include "program/flags.h"
 
 namespace tutti::bench {
 namespace {

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "base/build_info.h"
-#include "base/flags.h"
 #include "bench/directory_bench.h"
 #include "bench/engine_bench.h"
 #include "bench/link_bench.h"
@@ -13,6 +12,7 @@
 #include "client/command.h"
 #include "client/print.h"
 #include "kernels/plugin_loader.h"
+#include "program/flags.h"
 
 namespace tutti::bench {
 namespace {

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "base/flags.h"
 #include "base/random.h"
 #include "kernels/backend.h"
 #include "kernels/float_formats.h"
 #include "kernels/plugin_loader.h"
 #include "nlohmann/json.hpp"
+#include "program/flags.h"
 
 namespace tutti::bench {
 namespace {

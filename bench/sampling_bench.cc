@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/flags.h"
 #include "base/random.h"
 #include "kernels/backend.h"
+#include "program/flags.h"
 #include "worker/sampling/rank_threads_testing.h"
 #include "worker/sampling/sampler.h"
 #include "worker/sequence_table.h"

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/exit_code.h"
 #include "kernels/backend.h"
+#include "program/exit_code.h"
 #include "worker/kernel_tuner.h"
 
 namespace tutti::bench {

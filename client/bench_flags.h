@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <string>
 
-#include "base/flags.h"
 #include "base/status.h"
 #include "client/command.h"
 #include "client/load/chats.h"
 #include "client/load/trace.h"
 #include "client/sampling_flags.h"
+#include "program/flags.h"
 
 namespace tutti::client {
 

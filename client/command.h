@@ -7,10 +7,10 @@
 #include <optional>
 #include <string>
 
-#include "base/flags.h"
 #include "base/status.h"
 #include "client/client.h"
 #include "client/limits.h"
+#include "program/flags.h"
 
 namespace tutti::client {
 

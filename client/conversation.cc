@@ -6,8 +6,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/suggestion.h"
 #include "client/format.h"
+#include "program/suggestion.h"
 
 namespace tutti::client {
 namespace {

@@ -1,5 +1,5 @@
 // Flags as they reach the messages: sampling flags, and where a flag may come from.
-#include "base/flags.h"
+#include "program/flags.h"
 
 #include <gtest/gtest.h>
 

@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/flags.h"
 #include "client/format.h"
 #include "client/limits.h"
 #include "client/local_paths.h"
+#include "program/flags.h"
 #include "transport/cluster_secret.h"
 
 namespace tutti::client {

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "base/build_info.h"
-#include "base/flags.h"
-#include "base/processor.h"
 #include "client/command.h"
+#include "program/flags.h"
+#include "program/processor.h"
 
 namespace tutti::client {
 namespace {

@@ -4,13 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/byte_size.h"
-#include "base/machine.h"
 #include "client/command.h"
 #include "client/format.h"
 #include "client/plan.h"
 #include "client/plan_devices.h"
 #include "client/print.h"
 #include "placement/layout_flags.h"
+#include "program/machine.h"
 
 namespace tutti::client {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/flags.h"
 #include "base/status.h"
+#include "program/flags.h"
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti::client {

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/byte_size.h"
-#include "base/machine.h"
 #include "model/config_json.h"
 #include "model/model_folder.h"
 #include "placement/layout_flags.h"
+#include "program/machine.h"
 
 namespace tutti::client {
 namespace {

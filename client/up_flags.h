@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <string>
 
-#include "base/flags.h"
 #include "base/status.h"
 #include "client/device_deal.h"
 #include "client/limits.h"
 #include "client/local_cluster.h"
+#include "program/flags.h"
 
 namespace tutti::client {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/logging.h"
 #include "door/limits.h"
+#include "program/logging.h"
 
 namespace tutti::door {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/machine.h"
 #include "model/chunk_digest.h"
+#include "program/machine.h"
 
 namespace tutti::model {
 namespace {

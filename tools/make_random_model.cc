@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/flags.h"
 #include "base/status.h"
 #include "model/config_json.h"
 #include "model/json_document.h"
 #include "model/limits.h"
+#include "program/flags.h"
 #include "text/text_file.h"
 #include "tools/random_checkpoint.h"
 

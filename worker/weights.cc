@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/machine.h"
 #include "model/checkpoint.h"
 #include "model/limits.h"
 #include "model/partition.h"
 #include "model/rotary.h"
+#include "program/machine.h"
 #include "worker/limits.h"
 #include "worker/read_ahead.h"
 #include "worker/weight_conversion.h"

@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/address.h"
-#include "base/flags.h"
 #include "base/plain_name.h"
 #include "coordinator/service/etcd_lease.h"
 #include "coordinator/service/file_lease.h"
 #include "coordinator/service/grpc_etcd.h"
 #include "coordinator/service/leader_watch.h"
+#include "program/flags.h"
 
 namespace tutti::coordinator {
 namespace {

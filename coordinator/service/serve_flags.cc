@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
-#include "base/logging.h"
 #include "base/ports.h"
 #include "coordinator/limits.h"
+#include "program/logging.h"
 #include "transport/certificate_folder.h"
 #include "transport/private_folder.h"
 

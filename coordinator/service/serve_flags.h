@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <string>
 
-#include "base/flags.h"
 #include "base/status.h"
 #include "coordinator/service/coordinator.h"
 #include "coordinator/service/lease_flags.h"
 #include "coordinator/service/serve_layout.h"
+#include "program/flags.h"
 
 namespace tutti::coordinator {
 

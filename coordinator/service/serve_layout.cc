@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/group_place.h"
 #include "coordinator/limits.h"
 #include "model/partition.h"
 #include "placement/device_map.h"
 #include "placement/layout_flags.h"
+#include "program/group_place.h"
 #include "spdlog/spdlog.h"
 
 namespace tutti::coordinator {

@@ -6,10 +6,10 @@
 
 #include <string>
 
-#include "base/flags.h"
 #include "base/status.h"
 #include "coordinator/engine_options.h"
 #include "model/model_config.h"
+#include "program/flags.h"
 
 namespace tutti::coordinator {
 

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "base/build_info.h"
-#include "base/logging.h"
 #include "gateway/parse/answer_form.h"
+#include "program/logging.h"
 
 namespace tutti::gateway {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "base/flags.h"
 #include "client/client_options.h"
 #include "gateway/http/server.h"
 #include "metrics/span_writer.h"
+#include "program/flags.h"
 
 namespace tutti::gateway {
 

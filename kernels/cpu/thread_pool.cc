@@ -6,8 +6,8 @@
 #include <chrono>
 
 #include "base/check.h"
-#include "base/machine.h"
 #include "kernels/limits.h"
+#include "program/machine.h"
 
 namespace tutti::kernels::cpu {
 namespace {

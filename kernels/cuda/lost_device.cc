@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "base/exit_code.h"
+#include "program/exit_code.h"
 
 namespace tutti::kernels::cuda {
 

@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "base/exit_code.h"
+#include "program/exit_code.h"
 
 namespace tutti::kernels::cuda {
 namespace {

@@ -11,19 +11,20 @@ from tree import Problem
 # Folder -> the folders whose headers it may include, besides its own.
 LAYERS = {
     "base": [],
+    "program": ["base"],
     "proto": ["base"],
     "metrics": ["base"],
-    "kernels": ["base"],
+    "kernels": ["base", "program"],
     "text": ["base"],
     "transport": ["base", "proto"],
-    "model": ["base", "text"],
+    "model": ["base", "program", "text"],
     "placement": ["base", "model"],
-    "door": ["base", "proto", "metrics", "text", "transport"],
-    "coordinator": ["base", "proto", "metrics", "text", "model", "transport", "placement",
-                    "door"],
-    "worker": ["base", "proto", "metrics", "kernels", "model", "transport"],
-    "client": ["base", "proto", "text", "model", "transport", "placement"],
-    "gateway": ["base", "proto", "metrics", "transport", "door", "client"],
+    "door": ["base", "program", "proto", "metrics", "text", "transport"],
+    "coordinator": ["base", "program", "proto", "metrics", "text", "model", "transport",
+                    "placement", "door"],
+    "worker": ["base", "program", "proto", "metrics", "kernels", "model", "transport"],
+    "client": ["base", "program", "proto", "text", "model", "transport", "placement"],
+    "gateway": ["base", "program", "proto", "metrics", "transport", "door", "client"],
 }
 # Folders of the tree that are no part of the product and may include all of it.
 AROUND = ["bench", "tools", "tests"]

@@ -1,13 +1,13 @@
 """Rule: a file's namespace is that of its folder. Types of others may be declared ahead in theirs.
 
-`base` is `tutti`; every other folder `x` is `tutti::x`. A room `x/y` may add a level,
+`base` and `program` are `tutti`; every other folder `x` is `tutti::x`. A room `x/y` may add a level,
 `tutti::x::y`, and need not. Inside may be `internal`, for what a header shows and others must not
 use. In `proto` are the namespaces of the messages' packages. Tests and tools may stand in the namespace they are about.
 """
 from tree import Problem
 
 PROJECT = "tutti"
-UNNAMED_FOLDERS = ("base", "proto")
+UNNAMED_FOLDERS = ("base", "program", "proto")
 PACKAGES = {"proto": ("v1",)}
 FREE_FOLDERS = ("tests", "tools")
 INNER = ("internal",)

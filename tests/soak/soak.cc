@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_split.h"
 #include "base/clock.h"
-#include "base/flags.h"
 #include "nlohmann/json.hpp"
+#include "program/flags.h"
 #include "tests/soak/attackers.h"
 #include "tests/soak/innocents.h"
 

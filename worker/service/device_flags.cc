@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/machine.h"
+#include "program/machine.h"
 #include "spdlog/spdlog.h"
 #include "transport/private_folder.h"
 #include "worker/device_choice.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/flags.h"
 #include "base/status.h"
+#include "program/flags.h"
 #include "worker/limits.h"
 #include "worker/service/worker.h"
 

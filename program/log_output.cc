@@ -1,4 +1,4 @@
-#include "base/log_output.h"
+#include "program/log_output.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-#include "base/flags.h"
+#include "program/flags.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,10 +9,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "base/flag_checks.h"
-#include "base/flag_errors.h"
-#include "base/flag_file.h"
-#include "base/flag_sources.h"
+#include "program/flag_checks.h"
+#include "program/flag_errors.h"
+#include "program/flag_file.h"
+#include "program/flag_sources.h"
 
 namespace tutti {
 namespace {

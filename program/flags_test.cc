@@ -1,4 +1,4 @@
-#include "base/flags.h"
+#include "program/flags.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/flags.h"
-#include "base/scoped_variable_testing.h"
+#include "program/flags.h"
+#include "program/scoped_variable_testing.h"
 
 namespace tutti {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/processor.h"
+#include "program/processor.h"
 
 #include <cpuid.h>
 

@@ -1,4 +1,4 @@
-#include "base/flag_file.h"
+#include "program/flag_file.h"
 
 // Headers only: Debian's library is built with exceptions, and is one more to be there at run time.
 #define TOML_HEADER_ONLY 1
@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "base/suggestion.h"
+#include "program/suggestion.h"
 
 namespace tutti {
 namespace {

@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "base/flag_checks.h"
 #include "base/status.h"
+#include "program/flag_checks.h"
 
 namespace CLI {
 class App;

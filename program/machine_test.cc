@@ -1,5 +1,5 @@
 // Amounts of memory, and those of this machine.
-#include "base/machine.h"
+#include "program/machine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

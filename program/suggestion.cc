@@ -1,4 +1,4 @@
-#include "base/suggestion.h"
+#include "program/suggestion.h"
 
 #include <algorithm>
 

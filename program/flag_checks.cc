@@ -1,4 +1,4 @@
-#include "base/flag_checks.h"
+#include "program/flag_checks.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -17,7 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "base/address.h"
 #include "base/byte_size.h"
-#include "base/suggestion.h"
+#include "program/suggestion.h"
 
 namespace tutti {
 namespace {

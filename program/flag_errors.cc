@@ -1,4 +1,4 @@
-#include "base/flag_errors.h"
+#include "program/flag_errors.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/flag_synonyms.h"
-#include "base/suggestion.h"
+#include "program/flag_synonyms.h"
+#include "program/suggestion.h"
 
 namespace tutti {
 namespace {

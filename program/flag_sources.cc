@@ -1,4 +1,4 @@
-#include "base/flag_sources.h"
+#include "program/flag_sources.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/flag_file.h"
+#include "program/flag_file.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "base/machine.h"
+#include "program/machine.h"
 
 #include <sched.h>
 
@@ -10,7 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "base/cgroups.h"
+#include "program/cgroups.h"
 
 namespace tutti {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/cgroups.h"
+#include "program/cgroups.h"
 
 #include <gtest/gtest.h>
 

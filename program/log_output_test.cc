@@ -1,5 +1,5 @@
 // Lines for descriptors that do not take them.
-#include "base/log_output.h"
+#include "program/log_output.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "base/group_place.h"
+#include "program/group_place.h"
 
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-#include "base/logging.h"
+#include "program/logging.h"
 
 #include <array>
 #include <atomic>
@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/last_words.h"
-#include "base/log_output.h"
 #include "base/mutex.h"
 #include "nlohmann/json.hpp"
+#include "program/log_output.h"
 #include "spdlog/details/os.h"
 #include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/sink.h"
