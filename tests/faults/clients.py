@@ -164,9 +164,17 @@ class Clients:
         self.over = False
         self.current = [None] * slots
         self.done = []
-        self.threads = [threading.Thread(target=self.serve, args=(slot,), daemon=True) for slot in range(slots)]
+        self.broken = []  # why slots have ended by themselves
+        self.threads = [threading.Thread(target=self.try_to_serve, args=(slot,), daemon=True) for slot in range(slots)]
         for thread in self.threads:
             thread.start()
+
+    def try_to_serve(self, slot):
+        try:
+            self.serve(slot)
+        except Exception as error:  # of this harness, which asks less from here on
+            self.broken.append(f"a client's thread ended: {type(error).__name__}: {error}")
+            self.current[slot] = None
 
     def serve(self, slot):
         client = self.make()
@@ -205,7 +213,8 @@ class Clients:
                 stream.call.cancel()
 
     def stop(self, since):
-        """Lets streams that began before `since` come to their end, and drops the others; all streams."""
+        """Lets streams that began before `since` come to their end, and drops the others; all streams. RuntimeError where
+        a slot has ended before."""
         self.over = True
         for stream in self.running():
             if stream.began > since and stream.call is not None:
@@ -215,6 +224,8 @@ class Clients:
             self.end_hung()
             for thread in self.threads:
                 thread.join(0.05)
+        if self.broken:
+            raise RuntimeError("; ".join(self.broken))
         return self.done
 
 
@@ -231,9 +242,12 @@ def ask_all(make, cases, at_once):
             if case is None or failures:
                 break
             stream = Stream(case)
-            client.run(stream, 60)
+            try:
+                client.run(stream, 60)
+            except Exception as error:  # of this harness
+                stream.answer.error = f"{type(error).__name__}: {error}"
             case.expected = stream.answer
-            if stream.answer.error or stream.answer.faults or not stream.answer.is_whole(case.request.sampling.n):
+            if stream.answer.error or stream.answer.faults or not stream.answer.is_whole(case.request.n):
                 failures.append(f"{case.name}: {stream.answer.error or 'not whole'} {stream.answer.faults}")
         client.close()
 

@@ -108,6 +108,37 @@ class ClientsTest(unittest.TestCase):
         self.assertTrue(stream.past_first)
         self.assertGreaterEqual(len(stream.arrivals), 2 * TOKENS)
 
+    def cases(self, count):
+        request = MESSAGES.GenerateRequest(n=2)
+        request.token_ids.ids.append(1)
+        return [Case(f"greedy-{number}", request, None) for number in range(count)]
+
+    def test_every_case_is_asked_undisturbed(self):
+        cases = self.cases(7)
+        clients.ask_all(lambda: clients.Plain(MESSAGES, self.service.address), cases, 2)
+        self.assertEqual([case.expected.is_whole(2) for case in cases], [True] * 7)
+
+    def test_an_undisturbed_answer_that_is_not_whole_fails_the_run(self):
+        self.service.calls = [(1000, "end"), (5, "end")]
+        with self.assertRaisesRegex(RuntimeError, "greedy-1: not whole"):
+            clients.ask_all(lambda: clients.Plain(MESSAGES, self.service.address), self.cases(3), 1)
+
+    def test_a_slot_goes_on_after_a_stream_that_was_lost(self):
+        self.service.calls = [(5, "break")] * 3
+        cases = self.cases(1)
+        cases[0].expected = undisturbed(2)
+        running = clients.Clients(lambda: clients.Plain(MESSAGES, self.service.address), cases, 1, 2)
+        until = time.monotonic() + 20
+        while len(running.done) < 5 and time.monotonic() < until:
+            time.sleep(0.01)
+        lost = [bool(stream.verdict.lost) for stream in running.stop(0)]
+        self.assertEqual(lost[:5], [True, True, True, False, False])
+
+    def test_a_slot_that_the_harness_ends_fails_the_run(self):
+        running = clients.Clients(lambda: clients.Plain(MESSAGES, self.service.address), self.cases(1), 1, 2)
+        with self.assertRaisesRegex(RuntimeError, "AttributeError"):
+            running.stop(time.monotonic() + 20)
+
     def test_a_plain_client_asks_once(self):
         self.service.calls = [(5, "break")]
         _, verdict = self.ask(clients.Plain)

@@ -191,6 +191,16 @@ class Counting(unittest.TestCase):
                 report.fault("kill w0", hit, [], [1.0, None], struck=struck, noticed=noticed)
                 self.assertEqual(report.end(notices=notices), good, (hit, struck, noticed, notices))
 
+    def test_a_run_that_exceeds_its_figure_failed(self):
+        for name, first, last, good in (("noticing", 1.0, 2.9, True), ("noticing", 1.0, 9.9, False), ("gap", 1.0, 2.9, True),
+                                        ("gap", 1.0, 3.1, False)):
+            with redirect_stdout(io.StringIO()) as said:
+                report = Report("half-open-control", 1, ("F04", name, 3000))
+                for seconds in (first, last):
+                    report.fault("cut", 16, [seconds], [1000 * seconds])
+                self.assertEqual(report.end(), good, (name, last))
+            self.assertIn(f"F04: {name} p99 {1000 * last:.0f} ms, promised 3000 ms", said.getvalue())
+
     def test_an_answer_without_an_end_is_not_whole(self):
         self.assertTrue(put_together(honest()).is_whole(2))
         self.assertFalse(put_together(honest()).is_whole(3))

@@ -6,8 +6,9 @@ lost: ended before its end, or silent for a minute. different: an id, a bit of a
 end is not that of the undisturbed run. gap: the longest silence between two messages of a stream, around a fault, of
 streams that were past their first token when it struck.
 
-Exit status: 0 if nothing was lost or different and the cluster was whole again after every fault, 1 if not, 2 for wrong
-options, or when the programs cannot do what a scenario needs; 77 when etcd is not installed, which a scenario needs.
+Exit status: 0 if nothing was lost or different, the cluster was whole again after every fault, and no time exceeded the
+figure that is promised for it; 1 if not; 2 for wrong options, or when the programs cannot do what a scenario needs; 77
+when etcd is not installed, which a scenario needs.
 
 examples:
   tests/faults/run.py --list
