@@ -234,9 +234,11 @@ class Driver:
             worst = max(alive, key=lambda stream: stream.longest_gap(watch.began, now) or 0)
             remark += f", the longest gap was {worst.case.name}'s"
         struck = strike.struck()
+        # What harms nobody need not be noticed soon either.
+        felt = len(alive) < len(hit) or any(gap > QUIET_S for gap in gaps) or not self.scenario.notices
         self.report.fault(strike.what, len(hit), gaps, self.parts(watch),
                           f"whole after {(watch.whole or now) - watch.began:.1f} s{remark}{'' if struck else ', there was nothing to strike'}",
-                          struck, watch.noticed is not None)
+                          struck, watch.noticed is not None, felt)
 
     def parts(self, watch):
         """Of the recovery, as the coordinator tells it where it does, else as its status was seen to change."""

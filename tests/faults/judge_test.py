@@ -201,6 +201,14 @@ class Counting(unittest.TestCase):
                 self.assertEqual(report.end(), good, (name, last))
             self.assertIn(f"F04: {name} p99 {1000 * last:.0f} ms, promised 3000 ms", said.getvalue())
 
+    def test_a_fault_that_no_stream_felt_may_be_noticed_late(self):
+        with redirect_stdout(io.StringIO()) as said:
+            report = Report("half-open-workers", 1, ("F04", "noticing", 3000))
+            report.fault("cut there", 16, [2.6], [2600])
+            report.fault("cut back", 16, [0.03], [6200], felt=False)
+            self.assertTrue(report.end())
+        self.assertIn("F04: noticing p99 2600 ms, promised 3000 ms", said.getvalue())
+
     def test_an_answer_without_an_end_is_not_whole(self):
         self.assertTrue(put_together(honest()).is_whole(2))
         self.assertFalse(put_together(honest()).is_whole(3))

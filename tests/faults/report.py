@@ -32,6 +32,7 @@ class Report:
         self.gaps = []
         self.first_tokens = []  # ms from a coordinator's first answer to the first token
         self.parts = []
+        self.felt = []          # of these, of faults that streams have felt
         self.faults = 0
         self.struck = 0         # faults that struck something while streams were past their first token
         self.noticed = 0        # about which the cluster did something
@@ -39,13 +40,15 @@ class Report:
         self.failures = []
         print(f"{scenario}, seed {seed}", flush=True)
 
-    def fault(self, what, hit, gaps, parts, remark="", struck=True, noticed=True):
-        """One fault, with the gaps of the streams it hit, in seconds, and the milliseconds of each part."""
+    def fault(self, what, hit, gaps, parts, remark="", struck=True, noticed=True, felt=True):
+        """One fault, with the gaps of the streams it hit, in seconds, and the milliseconds of each part; those of a fault
+        that no stream has felt are not held to a figure."""
         self.faults += 1
         self.struck += bool(struck and hit)
         self.noticed += bool(noticed)
         self.gaps += gaps
         self.parts.append(parts)
+        self.felt += [parts] if felt else []
         worst = f"gap p50 {quantile(gaps, 50) * 1000:.0f} max {max(gaps) * 1000:.0f} ms" if gaps else "no gap measured"
         print(f"fault {self.faults}: {what}, {hit} streams past their first token, {worst}; {shown(parts)}"
               f"{'; ' + remark if remark else ''}", flush=True)
@@ -77,7 +80,7 @@ class Report:
         elif name == "first token":
             values = self.first_tokens
         else:
-            values = [part for parts in self.parts for part in parts[PARTS.index(name):][:1] if part is not None]
+            values = [part for parts in self.felt for part in parts[PARTS.index(name):][:1] if part is not None]
         if not values:
             return
         measured = f"{row}: {name} p99 {quantile(values, 99):.0f} ms, promised {promised} ms"
