@@ -5,57 +5,43 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/epochs.h"
-#include "base/overloaded.h"
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
 
 namespace tutti::worker {
-namespace {
-
-// Accepted links are numbered from here, dialled ones from 1.
-constexpr uint64_t kFirstAcceptedLink = uint64_t{1} << 63;
-
-}  // namespace
 
 Executor::Executor(Options options, transport::Dialer* dialer, const Clock* clock)
     : options_(std::move(options)),
       clock_(clock),
       mailbox_(std::make_shared<WorkerMailbox>(kMailboxFramesMax)),
-      next_accepted_(std::make_shared<std::atomic<uint64_t>>(kFirstAcceptedLink)),
+      acceptor_(AcceptInto(mailbox_)),
       watch_(&position_, options_.work_meter, &processors_),
       watcher_(&watch_, clock, options_.gpu),
       pace_(options_.hello.read_bytes_per_second(), options_.hello.flops_per_second()),
       context_{.dialer = dialer, .mailbox = mailbox_, .hello = options_.hello},
-      coordinator_(&context_, options_.coordinators, &watcher_),
-      accepted_(&context_),
-      peers_(options_.peers),
-      ranks_(&context_, &peers_, &accepted_, clock, options_.memory_folder,
-             [this](Instant deadline) { return WaitForRank(deadline); }),
-      device_links_(options_.device_links, options_.hello.worker_id(), clock,
-                    [this](Instant deadline) { return WaitForRows(deadline); }),
+      coordinator_(
+          &context_, options_.coordinators, &watcher_,
+          {.on_frame = [this](v1::Frame frame) { HandleCoordinatorFrame(std::move(frame)); },
+           .on_lost = [this] { LeaveCoordinator(); }}),
+      links_(options_.links, &context_, clock,
+             {.on_activation =
+                  [this](v1::Frame frame, transport::Payload payload) {
+                    // Over a slow link a step's rows take longer to come than a worker may stand
+                    // still.
+                    position_.Move();
+                    stage_.OnActivationFrame(std::move(frame), std::move(payload));
+                  },
+              .wait_for_rank = [this](Instant deadline) { return WaitForRank(deadline); },
+              .wait_for_rows = [this](Instant deadline) { return WaitForRows(deadline); }}),
       stage_([this](const v1::AssignShard& shard,
                     const ShardProgressCallback& progress) { return Load(shard, progress); },
-             this, clock, &device_links_),
-      devices_(options_.devices, clock) {}
+             this, clock, links_.row_channel()),
+      inbox_(mailbox_, &context_.links, clock, &position_,
+             [this](const WorkerEvent& event) { return EndsEpoch(event); }) {}
 
 Executor::~Executor() {
   RequestStop();
   if (thread_.joinable()) thread_.join();
-}
-
-transport::AcceptCallback Executor::acceptor() const {
-  return [mailbox = mailbox_, next = next_accepted_, backlog = std::make_shared<AcceptedBacklog>()](
-             std::unique_ptr<transport::Link> link) -> std::unique_ptr<transport::LinkHandler> {
-    const LinkId id((*next)++);
-    auto place = backlog->Take(kAcceptedLinksKept);
-    if (!place.has_value()) {
-      link->Close(absl::ResourceExhaustedError("this worker is busy; try again in a moment"));
-      return nullptr;
-    }
-    auto budget = transport::ReceiveBudget::OfStranger();
-    mailbox->Post(LinkAccepted{id, std::move(link), budget, std::move(place)});
-    return std::make_unique<PostingHandler>(id, mailbox, std::move(budget));
-  };
 }
 
 void Executor::Start() {
@@ -79,20 +65,13 @@ void Executor::Run() {
     Tick();
     // A step exchanges with other ranks, so their links come first.
     const bool ran = ReadyForSteps() && RunOneStep();
-    std::swap(events_, deferred_);
-    if (events_.empty()) {
-      position_.Begin(Activity::kIdle);
-      mailbox_->Drain(ran ? Instant() : NextWake(), &events_);
-    }
-    position_.Begin(Activity::kFrames, kSliceTimeMin);
-    for (WorkerEvent& event : events_) {
-      if (stop_) break;
-      Handle(std::move(event));
-    }
-    events_.clear();
+    inbox_.HandleNext(ran ? Instant() : NextWake(), [this](WorkerEvent event) {
+      if (!stop_) Handle(std::move(event));
+      return !stop_;
+    });
   }
   const absl::Status leaving = absl::UnavailableError("the worker is shutting down");
-  EndLinks(leaving);
+  links_.End(leaving);
   coordinator_.Close(leaving);
   mailbox_->Close();
   ended_.set_value();
@@ -120,139 +99,48 @@ bool Executor::RunOneStep() {
 
 // The first time in an epoch that all links of ranks are up, their devices look for each other.
 bool Executor::ReadyForSteps() {
-  if (!ranks_.ready() || !stage_.status().ok()) return false;
-  if (grouped_epoch_ == linked_epoch_) return true;
-  grouped_epoch_ = linked_epoch_;
+  if (!links_.ready() || !stage_.status().ok()) return false;
+  if (!links_.must_group()) return true;
   position_.Begin(Activity::kLinks);
-  const absl::Status status =
-      devices_.Form(options_.collective, &ranks_, stage_.shard().num_ranks(), stage_.shard().rank(),
-                    [this] { position_.Move(); });
+  const absl::Status status = links_.Group([this] { position_.Move(); });
   position_.Begin(Activity::kFrames, kSliceTimeMin);
   if (!status.ok() && !absl::IsAborted(status)) Fail(status);
   return status.ok();
 }
 
+// What comes over a link that we let go of meanwhile is of no interest.
 void Executor::Handle(WorkerEvent event) {
-  std::visit(
-      Overloaded{
-          [&](LinkFrame& frame) { HandleFrame(std::move(frame)); },
-          [&](LinkClosed& closed) { HandleClosed(closed); },
-          [&](LinkAccepted& accepted) { accepted_.OnAccepted(std::move(accepted), clock_->Now()); },
-          [&](StopWanted&) {},
-          [&](LeaveWanted& leave) {
-            leaving_ = leave.grace;
-            stop_ = stop_ || !coordinator_.joined();
-          },
-      },
-      event);
-}
-
-// A frame of a link that we let go of meanwhile is of no interest.
-void Executor::HandleFrame(LinkFrame event) {
   const Instant now = clock_->Now();
-  if (coordinator_.Is(event.link)) {
-    if (coordinator_.HandleHandshake(event.link, event.frame, now)) return;
-    return HandleCoordinatorFrame(std::move(event.frame));
+  if (Deliver(context_.links, /*in_step=*/false, now, &event)) return;
+  if (auto* const accepted = std::get_if<LinkAccepted>(&event)) {
+    links_.Accept(std::move(*accepted), now);
+  } else if (const auto* const leave = std::get_if<LeaveWanted>(&event)) {
+    leaving_ = leave->grace;
+    stop_ = stop_ || !coordinator_.joined();
   }
-  if (ranks_.HandleDialledFrame(event.link, &event.frame, &event.payload, now)) return;
-  for (size_t i = 0; i < next_.size(); ++i) {
-    if (next_[i]->Is(event.link)) return HandleNextStageFrame(i, event.frame, now);
-  }
-  if (!accepted_.Is(event.link)) return;
-  const std::optional<size_t> index = accepted_.HandleFrame(event.link, event.frame);
-  if (!index.has_value()) return;
-  if (ranks_.HandleAcceptedFrame(*index, &event.frame, &event.payload)) return;
-  // Over a slow link a step's rows take longer to come than a worker may stand still.
-  position_.Move();
-  stage_.OnActivationFrame(std::move(event.frame), std::move(event.payload));
-}
-
-void Executor::HandleNextStageFrame(size_t index, const v1::Frame& frame, Instant now) {
-  if (next_[index]->HandleFrame(frame, now)) {
-    device_links_.HandleUp(index);
-  } else if (next_[index]->is_up() && frame.has_welcome()) {
-    device_links_.HandleAnswer(index, frame.welcome().device_link());
-  }
-}
-
-void Executor::HandleClosed(const LinkClosed& event) {
-  const Instant now = clock_->Now();
-  if (coordinator_.Is(event.link)) {
-    if (coordinator_.OnClosed(event.link, event.reason, now)) LeaveCoordinator();
-    return;
-  }
-  if (ranks_.HandleDialledClosed(event.link, event.reason, now)) return;
-  for (const auto& next : next_) {
-    if (next->Is(event.link)) return next->OnClosed(event.reason, now);
-  }
-  if (!accepted_.Is(event.link)) return;
-  const std::optional<size_t> index = accepted_.OnClosed(event.link, event.reason);
-  if (index.has_value()) ranks_.HandleAcceptedClosed(*index, event.reason, now);
-}
-
-// A step is in progress, so all links of ranks are up, and frames that come over them are those of
-// exchanges.
-bool Executor::HandleRankEvent(WorkerEvent* event) {
-  if (auto* frame = std::get_if<LinkFrame>(event)) {
-    if (ranks_.HandleDialledFrame(frame->link, &frame->frame, &frame->payload, clock_->Now())) {
-      return true;
-    }
-    const std::optional<size_t> index = accepted_.IndexOf(frame->link);
-    return index.has_value() && ranks_.HandleAcceptedFrame(*index, &frame->frame, &frame->payload);
-  }
-  if (auto* closed = std::get_if<LinkClosed>(event)) {
-    const Instant now = clock_->Now();
-    if (ranks_.HandleDialledClosed(closed->link, closed->reason, now)) return true;
-    const std::optional<size_t> index = accepted_.IndexOf(closed->link);
-    if (!index.has_value() || !ranks_.HandleAcceptedClosed(*index, closed->reason, now))
-      return false;
-    accepted_.OnClosed(closed->link, closed->reason);
-    return true;
-  }
-  return false;
 }
 
 bool Executor::EndsEpoch(const WorkerEvent& event) const {
-  if (const auto* frame = std::get_if<LinkFrame>(&event)) {
-    return coordinator_.Is(frame->link) &&
-           (frame->frame.has_assign_shard() || frame->frame.has_release());
+  if (const auto* came = std::get_if<LinkFrame>(&event)) {
+    return coordinator_.Owns(came->link) &&
+           (came->frame.has_assign_shard() || came->frame.has_release());
   }
-  if (const auto* closed = std::get_if<LinkClosed>(&event)) return coordinator_.Is(closed->link);
+  if (const auto* closed = std::get_if<LinkClosed>(&event)) return coordinator_.Owns(closed->link);
   return std::holds_alternative<StopWanted>(event);
 }
 
 // The wait of a device's work, or between two looks at one, belongs to what the executor does.
 absl::Status Executor::WaitForRank(Instant deadline) {
   waited_ = true;
-  if (ranks_.waiting_for().empty()) return WaitWithinStep(deadline);
-  const Position::Meanwhile waiting(&position_, Activity::kRank, ranks_.waiting_for());
-  return WaitWithinStep(deadline);
+  const std::string& rank = links_.waiting_for();
+  if (rank.empty()) return inbox_.WaitInStep(deadline, rank);
+  const Position::Meanwhile waiting(&position_, Activity::kRank, rank);
+  return inbox_.WaitInStep(deadline, rank);
 }
 
 absl::Status Executor::WaitForRows(Instant deadline) {
   const Position::Meanwhile waiting(&position_, Activity::kRows, "");
-  return WaitWithinStep(deadline);
-}
-
-absl::Status Executor::WaitWithinStep(Instant deadline) {
-  mailbox_->Drain(deadline, &events_in_step_);
-  bool over = stop_;
-  for (WorkerEvent& event : events_in_step_) {
-    if (HandleRankEvent(&event)) {
-      position_.Turn();
-      continue;
-    }
-    over |= EndsEpoch(event);
-    deferred_.push_back(std::move(event));
-  }
-  events_in_step_.clear();
-  if (over) return absl::AbortedError("the epoch ended while a step waited for another worker");
-  if (deferred_.size() > kMailboxFramesMax) {
-    return absl::ResourceExhaustedError(absl::StrCat("more than ", kMailboxFramesMax,
-                                                     " frames came while a step waited for ",
-                                                     ranks_.waiting_for()));
-  }
-  return absl::OkStatus();
+  return inbox_.WaitInStep(deadline, links_.waiting_for());
 }
 
 void Executor::HandleCoordinatorFrame(v1::Frame frame) {
@@ -269,41 +157,98 @@ void Executor::HandleCoordinatorFrame(v1::Frame frame) {
   if (loads) position_.Begin(Activity::kLoading);
   stage_.OnCoordinatorFrame(std::move(frame));
   if (loads) position_.Begin(Activity::kLinks);
-  AfterCoordinatorFrame();
+  FollowEpoch();
   if (loads) position_.Begin(Activity::kFrames, kSliceTimeMin);
 }
 
-// Brings the activation links in line with the epoch.
-void Executor::AfterCoordinatorFrame() {
+// Brings the links in line with the epoch.
+void Executor::FollowEpoch() {
   const Epoch epoch = stage_.epoch();
-  if (epoch == linked_epoch_) return;
-  linked_epoch_ = epoch;
-  if (epoch == Epoch()) return EndLinks(absl::UnavailableError("the shard was released"));
+  if (epoch == followed_epoch_) return;
+  followed_epoch_ = epoch;
+  if (epoch == Epoch()) return links_.End(absl::UnavailableError("the shard was released"));
   if (!stage_.status().ok()) return;
   const bool stands_by = stage_.shard().standby();
   spdlog::info("epoch {}: {}", EpochName(epoch), stands_by ? "stands by" : "ready");
-  if (stands_by) return EndLinks(absl::UnavailableError("the worker stands by"));
-  if (const absl::Status status = BeginLinks(epoch); !status.ok()) Fail(status);
+  if (stands_by) return links_.End(absl::UnavailableError("the worker stands by"));
+  static_assert(kRankPatienceLeases > 2, "the coordinator names the stuck rank after two leases");
+  const absl::Status status =
+      links_.Begin(epoch, stage_.shard(), stage_.link_memory(),
+                   kRankPatienceLeases * coordinator_.lease(), clock_->Now());
+  if (!status.ok()) Fail(status);
+}
+
+void Executor::LeaveCoordinator() {
+  position_.Begin(Activity::kLinks);
+  stop_ = stop_ || leaving_.has_value();
+  stage_.OnCoordinatorLost();
+  followed_epoch_ = Epoch();
+  failed_epoch_ = Epoch();
+  links_.End(absl::UnavailableError("this worker lost its coordinator"));
+  position_.Begin(Activity::kFrames, kSliceTimeMin);
+}
+
+absl::StatusOr<std::unique_ptr<StageRunner>> Executor::Load(const v1::AssignShard& shard,
+                                                            const ShardProgressCallback& progress) {
+  loading_ = true;
+  absl::Status fetched = Fetch(shard);
+  if (!fetched.ok()) {
+    loading_ = false;
+    return fetched;
+  }
+  auto runner = options_.factory(shard, [&](int64_t loaded, int64_t total) {
+    position_.Move();
+    progress(loaded, total);
+  });
+  loading_ = false;
+  if (runner.ok()) metrics_.ComputesIn(shard.numerics_class());
+  // A coordinator that comes after this one keeps the class.
+  if (runner.ok() && !shard.numerics_class().empty()) {
+    context_.hello.set_last_numerics_class(shard.numerics_class());
+  }
+  return runner;
+}
+
+absl::Status Executor::Fetch(const v1::AssignShard& shard) {
+  if (options_.fetch == nullptr) return absl::OkStatus();
+  inbox_.BeginFetch();
+  const auto tell = [this](const FetchProgress& fetch) {
+    position_.Move();
+    v1::Frame frame;
+    frame.set_epoch(stage_.epoch().value());
+    v1::ShardProgress* const progress = frame.mutable_shard_progress();
+    progress->set_fetched_bytes(fetch.fetched_bytes);
+    progress->set_fetch_bytes(fetch.all_bytes);
+    progress->set_fetch_bytes_per_second(fetch.bytes_per_second);
+    ToCoordinator(std::move(frame));
+  };
+  return options_.fetch->Fetch(shard, tell, [this] { return inbox_.LookInFetch(); });
 }
 
 void Executor::Tick() {
   const Instant now = clock_->Now();
   coordinator_.Tick(now);
-  accepted_.Tick(now);
-  if (const absl::Status status = ranks_.Tick(now); !status.ok()) Fail(status);
-  for (const auto& next : next_) {
-    if (const absl::Status status = next->Tick(now); !status.ok()) Fail(status);
-  }
-  TickDeviceLinks(now);
+  if (const absl::Status status = links_.Tick(now); !status.ok()) Fail(status);
   ReportLinks();
   SayLeaving();
 }
 
 Instant Executor::NextWake() const {
-  Instant wake = std::min({coordinator_.next_wake(), ranks_.next_wake(), accepted_.next_wake(),
-                           device_links_.next_wake(clock_->Now())});
-  for (const auto& next : next_) wake = std::min(wake, next->next_wake());
-  return wake;
+  return std::min(coordinator_.next_wake(), links_.next_wake(clock_->Now()));
+}
+
+void Executor::ReportLinks() {
+  for (v1::Frame& report : links_.PopReports()) coordinator_.Send(std::move(report));
+}
+
+// Once to each coordinator that it joins.
+void Executor::SayLeaving() {
+  if (!leaving_.has_value() || !coordinator_.joined() || said_leaving_) return;
+  said_leaving_ = true;
+  v1::Frame frame;
+  frame.set_epoch(stage_.epoch().value());
+  frame.mutable_leaving()->set_grace_ms(static_cast<uint32_t>(Milliseconds(*leaving_)));
+  coordinator_.Send(std::move(frame));
 }
 
 // Reports that the epoch is broken for a reason outside the stage worker. The coordinator answers
@@ -327,7 +272,19 @@ void Executor::ToCoordinator(v1::Frame frame) {
 }
 
 void Executor::ToNextStage(v1::Frame frame, transport::Payload payload) {
-  for (const auto& next : next_) next->Send(frame, payload);
+  links_.SendToNext(frame, payload);
+}
+
+void Executor::WriteMetrics(metrics::Exposition* to) const {
+  metrics_.WriteInfo(options_.hello, to);
+  metrics_.Write(position_, to);
+  const ShardFetch* const fetch = options_.fetch;
+  to->Single("tutti_worker_fetched_bytes_total", metrics::Kind::kCounter,
+             "Bytes of the checkpoint that came over the link.",
+             fetch == nullptr ? 0.0 : static_cast<double>(fetch->fetched_bytes()));
+  to->Single("tutti_worker_wrong_chunks_total", metrics::Kind::kCounter,
+             "Chunks of the checkpoint that came with other bytes, and were asked for again.",
+             fetch == nullptr ? 0.0 : static_cast<double>(fetch->wrong_chunks()));
 }
 
 }  // namespace tutti::worker

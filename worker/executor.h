@@ -1,13 +1,13 @@
 // The one thread of a worker that does its work: it reads the mailbox, runs steps and sends their
 // results.
 //
+// A frame goes to the owner of its link (links/link_table.h): the coordinator's link, the link to a
+// neighbour, or the door for those that have just dialled. What is more than a matter of that link
+// comes back here, for the stage worker: a word of the coordinator, rows of the stage before.
+//
 // It says what it does and how far it has come in a Position, at which the watcher looks to beat
 // (watcher.h). While a step waits for another rank of its stage, the mailbox is read for frames of
 // ranks only; the rest is handled after the step.
-//
-// Its functions are in four files, because one thread does four things in turn: steps
-// (executor.cc), links (executor_links.cc), loads (executor_loading.cc) and reports
-// (executor_reports.cc).
 #pragma once
 
 #include <atomic>
@@ -20,21 +20,15 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "worker/device_links/device_group.h"
-#include "worker/device_links/device_links.h"
 #include "worker/fetch/shard_fetch.h"
-#include "worker/links/accepted_links.h"
-#include "worker/links/announcer.h"
 #include "worker/links/coordinator_link.h"
-#include "worker/links/dialled_link.h"
-#include "worker/links/link_collective.h"
 #include "worker/links/link_events.h"
-#include "worker/links/peer_finder.h"
-#include "worker/links/rank_links.h"
+#include "worker/links/peer_links.h"
 #include "worker/pace_model.h"
 #include "worker/position.h"
 #include "worker/stage_worker.h"
 #include "worker/watcher.h"
+#include "worker/worker_inbox.h"
 #include "worker/worker_metrics.h"
 
 namespace tutti::worker {
@@ -44,12 +38,8 @@ class Executor : private StageOutbox {
   struct Options {
     std::vector<std::string> coordinators;  // addresses; one leads, the others stand by
     v1::Hello hello;                        // about this worker, `purpose` unset
-    PeerRules peers;                        // where others may be dialled
+    PeerLinks::Options links;               // to other workers
     StageRunnerFactory factory;
-    LinkCollective* collective = nullptr;  // of the factory's runners
-    DeviceGroup::Options devices;          // of the factory's backend
-    DeviceLinks::Options device_links;     // of the factory's backend
-    std::string memory_folder;             // where ranks of one machine meet; empty: nowhere
     // Brings what a shard is made of into the factory's folder; null: it is there.
     ShardFetch* fetch = nullptr;
     // The meter of the factory's backend; null: it has none.
@@ -57,14 +47,14 @@ class Executor : private StageOutbox {
     const GpuMonitor* gpu = nullptr;  // of the factory's backend; null: it has none
   };
 
-  // REQUIRES: dialer, clock, options.collective, options.fetch and options.gpu outlive the
+  // REQUIRES: dialer, clock, options.links.collective, options.fetch and options.gpu outlive the
   // executor.
   Executor(Options options, transport::Dialer* dialer, const Clock* clock);
   ~Executor() override;  // stops
 
   // Hands accepted links to the executor. May be used before Start and after the executor is gone.
   // Thread: any.
-  transport::AcceptCallback acceptor() const;
+  transport::AcceptCallback acceptor() const { return acceptor_; }
 
   // The address that coordinators are told; otherwise nothing.  REQUIRES: before Start
   void Announce(Announcer announcer) { context_.announcer = std::move(announcer); }
@@ -85,31 +75,21 @@ class Executor : private StageOutbox {
  private:
   void Run();
   void Handle(WorkerEvent event);
-  void HandleFrame(LinkFrame event);
-  void HandleNextStageFrame(size_t index, const v1::Frame& frame, Instant now);
-  void HandleClosed(const LinkClosed& event);
-  // False: the event is not one of a rank.
-  bool HandleRankEvent(WorkerEvent* event);
   bool EndsEpoch(const WorkerEvent& event) const;
   // One step, if one is ready.
   bool RunOneStep();
   absl::StatusOr<std::unique_ptr<StageRunner>> Load(const v1::AssignShard& shard,
                                                     const ShardProgressCallback& progress);
   absl::Status Fetch(const v1::AssignShard& shard);
-  absl::Status LookForEnd();
   absl::Status WaitForRank(Instant deadline);
   absl::Status WaitForRows(Instant deadline);
-  absl::Status WaitWithinStep(Instant deadline);
-  absl::Status BeginLinks(Epoch epoch);
   bool ReadyForSteps();
-  void EndLinks(const absl::Status& reason);
   void HandleCoordinatorFrame(v1::Frame frame);
-  void AfterCoordinatorFrame();
+  void FollowEpoch();
   void LeaveCoordinator();
   void SayLeaving();
   void Tick();
   void ReportLinks();
-  void TickDeviceLinks(Instant now);
   Instant NextWake() const;
   void Fail(const absl::Status& status);
 
@@ -120,7 +100,7 @@ class Executor : private StageOutbox {
   const Options options_;
   const Clock* const clock_;
   const std::shared_ptr<WorkerMailbox> mailbox_;
-  const std::shared_ptr<std::atomic<uint64_t>> next_accepted_;
+  const transport::AcceptCallback acceptor_;
 
   // The executor writes, the watcher looks.
   Position position_;
@@ -134,25 +114,14 @@ class Executor : private StageOutbox {
   bool waited_ = false;    // for another rank, in this step
   LinkContext context_;
   CoordinatorLink coordinator_;
-  std::vector<std::unique_ptr<DialledLink>> next_;  // the ranks of the next stage that we feed
-  AcceptedLinks accepted_;
-  PeerFinder peers_;
-  size_t previous_index_ = 0;  // of the worker that feeds us, among the accepted
-  RankLinks ranks_;
-  DeviceLinks device_links_;
+  PeerLinks links_;
   StageWorker stage_;
-  DeviceGroup devices_;
-  Epoch grouped_epoch_;  // whose devices have, or have not, formed a group
-  Epoch linked_epoch_;   // whose links are held
-  Epoch failed_epoch_;   // the newest one that we reported as broken
-  std::vector<WorkerEvent> events_;
-  std::vector<WorkerEvent> deferred_;        // came while a step waited for a rank
-  std::vector<WorkerEvent> events_in_step_;  // kept for its memory
-  bool fetch_over_ = false;                  // something came that ends the epoch of a fetch
+  WorkerInbox inbox_;
+  Epoch followed_epoch_;  // of the stage worker, to which the links are brought in line
+  Epoch failed_epoch_;    // the newest one that we reported as broken
 
-  std::optional<Duration> leaving_;     // it was told to leave, with so much time
-  bool said_leaving_ = false;           // to the coordinator that it has joined
-  std::vector<v1::LinkState> reports_;  // kept for its memory
+  std::optional<Duration> leaving_;  // it was told to leave, with so much time
+  bool said_leaving_ = false;        // to the coordinator that it has joined
 
   std::atomic<bool> stop_{false};
   std::atomic<bool> loading_{false};

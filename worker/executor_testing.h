@@ -256,15 +256,16 @@ class ExecutorTest : public ::testing::Test {
     options.hello.set_worker_id(id);
     options.hello.set_build("build");
     options.hello.set_model_fingerprint("model");
-    options.peers.peers_are_proved = !announced_.empty();
+    options.links.peers.peers_are_proved = !announced_.empty();
     for (const char* peer : {"w0", "w1", "w2", "w3"}) {
       if (!announced_.empty()) break;
-      EXPECT_EQ(options.peers.table.Add(std::string(peer) + "=unix:at-" + peer), absl::OkStatus());
+      EXPECT_EQ(options.links.peers.table.Add(std::string(peer) + "=unix:at-" + peer),
+                absl::OkStatus());
     }
-    options.collective = &collectives_.emplace_back(&clock_);
-    options.memory_folder = memory_folder_(id);
+    options.links.collective = &collectives_.emplace_back(&clock_);
+    options.links.memory_folder = memory_folder_(id);
     options.factory =
-        [this, collective = options.collective](
+        [this, collective = options.links.collective](
             const v1::AssignShard& shard,
             const ShardProgressCallback& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
       progress(1, 1);
@@ -275,8 +276,8 @@ class ExecutorTest : public ::testing::Test {
       return std::make_unique<GatedRunner>(shard, &alive_, &gate_);
     };
     if (linked_) {
-      options.device_links.new_link = [this] { return devices_.NewLink(); };
-      options.device_links.transfer_patience = std::chrono::milliseconds(100);
+      options.links.device_links.new_link = [this] { return devices_.NewLink(); };
+      options.links.device_links.transfer_patience = std::chrono::milliseconds(100);
     }
     auto executor = std::make_unique<Executor>(std::move(options), dialer_.get(), &clock_);
     EXPECT_EQ(network_.Listen("unix:at-" + id, executor->acceptor()), absl::OkStatus());

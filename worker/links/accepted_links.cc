@@ -1,6 +1,8 @@
 #include "worker/links/accepted_links.h"
 
 #include <algorithm>
+#include <atomic>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,9 @@
 namespace tutti::worker {
 namespace {
 
+// Accepted links are numbered from here, dialled ones from 1.
+constexpr uint64_t kFirstAcceptedLink = uint64_t{1} << 63;
+
 absl::Status MustEqual(const char* what, const std::string& theirs, const std::string& ours) {
   if (theirs == ours) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(what, " of the dialling worker is \"",
@@ -22,96 +27,120 @@ absl::Status MustEqual(const char* what, const std::string& theirs, const std::s
                                                     "\", of this worker \"", ours, "\""));
 }
 
+void CloseRefused(const OwnedLink& link, const absl::Status& reason) {
+  if (!absl::IsUnavailable(reason)) {
+    spdlog::warn("refusing the link from {}: {}", link->peer(), reason.ToString());
+  }
+  link->Close(reason);
+}
+
 }  // namespace
 
-void AcceptedLinks::Begin(Epoch epoch, std::vector<Expected> expected) {
-  End(absl::UnavailableError(absl::StrCat("epoch ", EpochName(epoch), " begins")));
+void AcceptedLink::Welcome(OwnedLink link, const v1::Hello& hello) {
+  link_ = std::move(link);
+  link_.GiveTo(this);
+  is_used_ = false;
+  v1::Frame frame;
+  frame.set_epoch(epoch().value());
+  v1::Welcome* const welcome = frame.mutable_welcome();
+  const std::string& memory = hello.shared_memory();
+  welcome->set_shared_memory(!memory.empty() && answers_.to_memory && answers_.to_memory(memory));
+  if (answers_.to_device) welcome->set_device_link(answers_.to_device(hello.device_link()));
+  Up(*welcome, welcome->shared_memory());
+  (void)transport::SendOrClose(link_.get(), std::move(frame));
+  spdlog::debug("epoch {}: {} has dialled", EpochName(epoch()), worker_id());
+}
+
+void AcceptedLink::Close(const absl::Status& reason) {
+  if (link_) link_->Close(reason);
+  link_.reset();
+}
+
+void AcceptedLink::Send(v1::Frame frame, transport::Payload payload) {
+  if (!link_) return;
+  (void)transport::SendOrClose(link_.get(), std::move(frame), std::move(payload));
+}
+
+void AcceptedLink::OnFrame(LinkId, v1::Frame frame, transport::Payload payload, Instant) {
+  is_used_ = true;
+  events().on_frame(std::move(frame), std::move(payload));
+}
+
+// A dead worker is missed by the coordinator.
+void AcceptedLink::OnClosed(LinkId, const absl::Status& reason, Instant now) {
+  link_.reset();
+  spdlog::warn("epoch {}: the link from {} closed: {}", EpochName(epoch()), worker_id(),
+               reason.ToString());
+  events().on_closed(reason, now);
+}
+
+transport::AcceptCallback AcceptInto(std::shared_ptr<WorkerMailbox> mailbox) {
+  return [mailbox = std::move(mailbox),
+          next = std::make_shared<std::atomic<uint64_t>>(kFirstAcceptedLink),
+          backlog = std::make_shared<AcceptedBacklog>()](
+             std::unique_ptr<transport::Link> link) -> std::unique_ptr<transport::LinkHandler> {
+    const LinkId id((*next)++);
+    auto place = backlog->Take(kAcceptedLinksKept);
+    if (!place.has_value()) {
+      link->Close(absl::ResourceExhaustedError("this worker is busy; try again in a moment"));
+      return nullptr;
+    }
+    auto budget = transport::ReceiveBudget::OfStranger();
+    mailbox->Post(LinkAccepted{id, std::move(link), budget, std::move(place)});
+    return std::make_unique<PostingHandler>(id, mailbox, std::move(budget));
+  };
+}
+
+void AcceptedLinks::Begin(Epoch epoch, std::vector<AcceptedLink*> expected) {
   epoch_ = epoch;
   expected_ = std::move(expected);
-  current_.assign(expected_.size(), LinkId());
 }
 
 void AcceptedLinks::End(const absl::Status& reason) {
   epoch_ = Epoch();
+  for (AcceptedLink* const expected : expected_) expected->Close(reason);
   expected_.clear();
-  current_.clear();
-  // Links whose hello has not come yet may belong to the next epoch.
-  std::erase_if(links_, [&](auto& entry) {
-    if (entry.second.hello_deadline != kInstantNever) return false;
-    entry.second.end->Close(reason);
-    return true;
-  });
 }
 
 void AcceptedLinks::OnAccepted(LinkAccepted accepted, Instant now) {
-  if (static_cast<int64_t>(links_.size()) >= kAcceptedLinksKept) MakeRoom();
-  links_[accepted.link] = {.end = std::move(accepted.end),
-                           .budget = std::move(accepted.budget),
-                           .hello_deadline = now + kHelloTimeout};
+  MakeRoom();
+  strangers_[accepted.link] = {
+      .link = OwnedLink(&context_->links, accepted.link, this, std::move(accepted.end)),
+      .budget = std::move(accepted.budget),
+      .hello_deadline = now + kHelloTimeout};
 }
 
-// Ids grow, so the first is the oldest. Those that have said hello are as many as expected workers.
 void AcceptedLinks::MakeRoom() {
-  const auto oldest = std::find_if(links_.begin(), links_.end(), [](const auto& entry) {
-    return entry.second.hello_deadline != kInstantNever;
-  });
-  if (oldest == links_.end()) return;
-  Refuse(oldest->first, absl::ResourceExhaustedError(
-                            absl::StrCat("this worker has ", kAcceptedLinksKept,
-                                         " links; one without hello makes way for a newer one")));
+  const auto up = std::count_if(expected_.begin(), expected_.end(),
+                                [](const AcceptedLink* expected) { return expected->is_up(); });
+  if (strangers_.empty() || static_cast<int64_t>(strangers_.size()) + up < kAcceptedLinksKept) {
+    return;
+  }
+  Refuse(strangers_.begin()->first, absl::ResourceExhaustedError(absl::StrCat(
+                                        "this worker has ", kAcceptedLinksKept,
+                                        " links; one without hello makes way for a newer one")));
 }
 
-std::optional<size_t> AcceptedLinks::IndexOf(LinkId id) const {
-  const auto found = std::find(current_.begin(), current_.end(), id);
-  if (id == LinkId() || found == current_.end()) return std::nullopt;
-  return static_cast<size_t>(found - current_.begin());
-}
-
-std::optional<size_t> AcceptedLinks::HandleFrame(LinkId link, const v1::Frame& frame) {
-  Accepted& accepted = links_.at(link);
-  if (const std::optional<size_t> known = IndexOf(link); known.has_value()) {
-    accepted.used = true;
-    return known;
-  }
-  const absl::StatusOr<size_t> index = CheckHello(frame);
-  if (!index.ok()) {
-    Refuse(link, index.status());
-    return std::nullopt;
-  }
-  LinkId& current = current_[*index];
-  // The peer may have dialled again because it never saw our welcome.
-  if (current != LinkId()) {
-    if (links_.at(current).used) {
-      Refuse(link, absl::AlreadyExistsError(
-                       absl::StrCat("epoch ", EpochName(epoch_), " has this link already")));
-      return std::nullopt;
+void AcceptedLinks::OnFrame(LinkId link, v1::Frame frame, transport::Payload, Instant) {
+  const absl::StatusOr<AcceptedLink*> expected = CheckHello(frame);
+  if (!expected.ok()) return Refuse(link, expected.status());
+  if ((*expected)->is_up()) {
+    if ((*expected)->is_used()) {
+      return Refuse(link, absl::AlreadyExistsError(
+                              absl::StrCat("epoch ", EpochName(epoch_), " has this link already")));
     }
-    Refuse(current, absl::AbortedError("replaced by a newer link"));
+    // It has dialled again because it never saw our welcome.
+    CloseRefused((*expected)->link(), absl::AbortedError("replaced by a newer link"));
   }
-  current = link;
-  accepted.hello_deadline = kInstantNever;
-  if (accepted.budget != nullptr) accepted.budget->MarkKnown();
-  v1::Frame welcome;
-  welcome.set_epoch(epoch_.value());
-  const std::string& offer = frame.hello().shared_memory();
-  const auto& accept_memory = expected_[*index].accept_memory;
-  welcome.mutable_welcome()->set_shared_memory(!offer.empty() && accept_memory != nullptr &&
-                                               accept_memory(offer));
-  if (const auto& answer = expected_[*index].answer_device; answer != nullptr) {
-    welcome.mutable_welcome()->set_device_link(answer(frame.hello().device_link()));
-  }
-  (void)transport::SendOrClose(accepted.end.get(), std::move(welcome));
-  spdlog::debug("epoch {}: {} has dialled", EpochName(epoch_), expected_[*index].worker_id);
-  return std::nullopt;
+  Stranger known = std::move(strangers_.at(link));
+  strangers_.erase(link);
+  if (known.budget != nullptr) known.budget->MarkKnown();
+  (*expected)->Welcome(std::move(known.link), frame.hello());
 }
 
-void AcceptedLinks::Send(size_t index, v1::Frame frame, transport::Payload payload) {
-  const auto found = links_.find(current_[index]);
-  if (found == links_.end()) return;
-  (void)transport::SendOrClose(found->second.end.get(), std::move(frame), std::move(payload));
-}
+void AcceptedLinks::OnClosed(LinkId link, const absl::Status&, Instant) { strangers_.erase(link); }
 
-absl::StatusOr<size_t> AcceptedLinks::CheckHello(const v1::Frame& frame) const {
+absl::StatusOr<AcceptedLink*> AcceptedLinks::CheckHello(const v1::Frame& frame) const {
   if (!frame.has_hello()) {
     return absl::InvalidArgumentError("the first frame of a link must be hello");
   }
@@ -139,10 +168,10 @@ absl::StatusOr<size_t> AcceptedLinks::CheckHello(const v1::Frame& frame) const {
         absl::StrCat("epoch ", EpochName(epoch), " is over; it is ", EpochName(epoch_)));
   }
   std::vector<std::string> names;
-  for (size_t i = 0; i < expected_.size(); ++i) {
-    if (expected_[i].purpose != theirs.purpose()) continue;
-    if (expected_[i].worker_id == theirs.worker_id()) return i;
-    names.push_back(absl::StrCat("\"", expected_[i].worker_id, "\""));
+  for (AcceptedLink* const expected : expected_) {
+    if (expected->purpose() != theirs.purpose()) continue;
+    if (expected->worker_id() == theirs.worker_id()) return expected;
+    names.push_back(absl::StrCat("\"", expected->worker_id(), "\""));
   }
   return absl::PermissionDeniedError(absl::StrCat(
       "worker \"", absl::CHexEscape(theirs.worker_id()), "\" is not ",
@@ -152,38 +181,19 @@ absl::StatusOr<size_t> AcceptedLinks::CheckHello(const v1::Frame& frame) const {
       "; expected: ", names.empty() ? "no worker" : absl::StrJoin(names, ", ")));
 }
 
-void AcceptedLinks::Refuse(LinkId link, const absl::Status& reason) {
-  const auto found = links_.find(link);
-  if (!absl::IsUnavailable(reason)) {
-    spdlog::warn("refusing the link from {}: {}", found->second.end->peer(), reason.ToString());
-  }
-  found->second.end->Close(reason);
-  links_.erase(found);
-}
-
-std::optional<size_t> AcceptedLinks::OnClosed(LinkId link, const absl::Status& reason) {
-  links_.erase(link);
-  const std::optional<size_t> index = IndexOf(link);
-  if (!index.has_value()) return std::nullopt;
-  current_[*index] = LinkId();
-  // A dead worker is missed by the coordinator.
-  spdlog::warn("epoch {}: the link from {} closed: {}", EpochName(epoch_),
-               expected_[*index].worker_id, reason.ToString());
-  return index;
+void AcceptedLinks::Refuse(LinkId stranger, const absl::Status& reason) {
+  CloseRefused(strangers_.at(stranger).link, reason);
+  strangers_.erase(stranger);
 }
 
 void AcceptedLinks::Tick(Instant now) {
-  std::vector<LinkId> silent;
-  for (const auto& [id, accepted] : links_) {
-    if (now >= accepted.hello_deadline) silent.push_back(id);
+  while (!strangers_.empty() && now >= strangers_.begin()->second.hello_deadline) {
+    Refuse(strangers_.begin()->first, absl::DeadlineExceededError("no hello came"));
   }
-  for (const LinkId id : silent) Refuse(id, absl::DeadlineExceededError("no hello came"));
 }
 
 Instant AcceptedLinks::next_wake() const {
-  Instant wake = kInstantNever;
-  for (const auto& [id, accepted] : links_) wake = std::min(wake, accepted.hello_deadline);
-  return wake;
+  return strangers_.empty() ? kInstantNever : strangers_.begin()->second.hello_deadline;
 }
 
 }  // namespace tutti::worker

@@ -11,8 +11,9 @@
 namespace tutti::worker {
 
 CoordinatorLink::CoordinatorLink(LinkContext* context, const std::vector<std::string>& addresses,
-                                 Watcher* watcher)
-    : context_(context), watcher_(watcher), lease_(kLeaseMax) {
+                                 Watcher* watcher, Events events)
+    : context_(context), watcher_(watcher), events_(std::move(events)), lease_(kLeaseMax) {
+  attempts_.reserve(addresses.size());
   const Duration slowest = addresses.size() == 1 ? kSlowestRedial : kSlowestLeaderRedial;
   for (const std::string& address : addresses) {
     attempts_.push_back({.address = address, .backoff = Backoff(kFirstRedial, slowest)});
@@ -22,7 +23,7 @@ CoordinatorLink::CoordinatorLink(LinkContext* context, const std::vector<std::st
 void CoordinatorLink::Tick(Instant now) {
   if (joined() || closed_) return;
   for (Attempt& attempt : attempts_) {
-    if (attempt.link == nullptr) {
+    if (!attempt.link) {
       if (now >= attempt.next_dial) Dial(&attempt, now);
     } else if (now >= attempt.welcome_deadline) {
       Retry(&attempt,
@@ -41,9 +42,8 @@ void CoordinatorLink::Dial(Attempt* attempt, Instant now) {
   }
   if (!own.ok()) return Retry(attempt, own.status(), now);
   attempt->advertised = *own;
-  attempt->id = context_->NewId();
   attempt->link = context_->Dial(
-      {attempt->address, transport::IdentityUri({transport::Role::kCoordinator, ""})}, attempt->id,
+      {attempt->address, transport::IdentityUri({transport::Role::kCoordinator, ""})}, this,
       v1::LINK_PURPOSE_CONTROL, Epoch(),
       {.shared_memory = "", .device_link = "", .advertised = attempt->advertised});
   attempt->welcome_deadline = now + kWelcomeTimeout;
@@ -53,30 +53,25 @@ Instant CoordinatorLink::next_wake() const {
   Instant wake = kInstantNever;
   if (joined() || closed_) return wake;
   for (const Attempt& attempt : attempts_) {
-    wake = std::min(wake, attempt.link == nullptr ? attempt.next_dial : attempt.welcome_deadline);
+    wake = std::min(wake, attempt.link ? attempt.welcome_deadline : attempt.next_dial);
   }
   return wake;
 }
 
-bool CoordinatorLink::Is(LinkId id) const {
-  return std::any_of(attempts_.begin(), attempts_.end(), [&](const Attempt& attempt) {
-    return attempt.link != nullptr && attempt.id == id;
-  });
-}
-
-// REQUIRES: Is(id)
 CoordinatorLink::Attempt* CoordinatorLink::Find(LinkId id) {
   return &*std::find_if(attempts_.begin(), attempts_.end(), [&](const Attempt& attempt) {
-    return attempt.link != nullptr && attempt.id == id;
+    return attempt.link && attempt.link.id() == id;
   });
 }
 
-bool CoordinatorLink::HandleHandshake(LinkId id, const v1::Frame& frame, Instant now) {
-  if (joined()) return false;
-  Attempt* const attempt = Find(id);
+void CoordinatorLink::OnFrame(LinkId link, v1::Frame frame, transport::Payload, Instant now) {
+  if (joined()) return events_.on_frame(std::move(frame));
+  HandleHandshake(Find(link), frame, now);
+}
+
+void CoordinatorLink::HandleHandshake(Attempt* attempt, const v1::Frame& frame, Instant now) {
   if (!frame.has_welcome()) {
-    Retry(attempt, absl::InvalidArgumentError("it did not answer hello with welcome"), now);
-    return true;
+    return Retry(attempt, absl::InvalidArgumentError("it did not answer hello with welcome"), now);
   }
   const uint32_t incarnation = frame.welcome().incarnation();
   if (incarnation < context_->incarnation) {
@@ -86,11 +81,9 @@ bool CoordinatorLink::HandleHandshake(LinkId id, const v1::Frame& frame, Instant
     spdlog::warn("refusing the coordinator at {}: {}", attempt->address,
                  std::string(refused.message()));
     attempt->link->Close(refused);
-    Retry(attempt, refused, now);
-    return true;
+    return Retry(attempt, refused, now);
   }
   Join(attempt, frame.welcome());
-  return true;
 }
 
 void CoordinatorLink::Join(Attempt* attempt, const v1::Welcome& welcome) {
@@ -98,7 +91,7 @@ void CoordinatorLink::Join(Attempt* attempt, const v1::Welcome& welcome) {
     other.backoff.Reset();
     other.next_log = Instant();
     other.next_dial = Instant();
-    if (&other == attempt || other.link == nullptr) continue;
+    if (&other == attempt || !other.link) continue;
     other.link->Close(absl::UnavailableError("this worker has found who leads"));
     other.link.reset();
   }
@@ -107,7 +100,7 @@ void CoordinatorLink::Join(Attempt* attempt, const v1::Welcome& welcome) {
   context_->advertised = attempt->advertised;
   lease_ = std::clamp<Duration>(std::chrono::milliseconds(welcome.lease_ms()), kBeatIntervalMax,
                                 kLeaseMax);
-  watcher_->SetLink(attempt->link,
+  watcher_->SetLink(attempt->link.end(),
                     std::clamp<Duration>(std::chrono::milliseconds(welcome.beat_interval_ms()),
                                          kBeatIntervalMin, kBeatIntervalMax));
   spdlog::info("joined the coordinator at {}{}", attempt->address,
@@ -116,8 +109,8 @@ void CoordinatorLink::Join(Attempt* attempt, const v1::Welcome& welcome) {
                    : absl::StrCat(", which leads as number ", welcome.incarnation()));
 }
 
-bool CoordinatorLink::OnClosed(LinkId id, const absl::Status& reason, Instant now) {
-  Attempt* const attempt = Find(id);
+void CoordinatorLink::OnClosed(LinkId link, const absl::Status& reason, Instant now) {
+  Attempt* const attempt = Find(link);
   const bool was_joined = attempt == joined_;
   if (was_joined) {
     spdlog::warn("the coordinator closed the link: {}", reason.ToString());
@@ -127,12 +120,12 @@ bool CoordinatorLink::OnClosed(LinkId id, const absl::Status& reason, Instant no
     context_->announcer.Forget();
   }
   Retry(attempt, reason, now);
-  return was_joined;
+  if (was_joined) events_.on_lost();
 }
 
 void CoordinatorLink::Retry(Attempt* attempt, const absl::Status& reason, Instant now) {
   // A link that never carried a frame was refused by nobody.
-  const bool was_heard = attempt->link != nullptr && attempt->link->stats().frames_in > 0;
+  const bool was_heard = attempt->link && attempt->link->stats().frames_in > 0;
   attempt->link.reset();
   attempt->next_dial = now + attempt->backoff.Next();
   if (now < attempt->next_log) return;
@@ -156,7 +149,7 @@ void CoordinatorLink::Send(v1::Frame frame) {
 void CoordinatorLink::Close(const absl::Status& reason) {
   watcher_->TakeLink();
   for (Attempt& attempt : attempts_) {
-    if (attempt.link != nullptr) attempt.link->Close(reason);
+    if (attempt.link) attempt.link->Close(reason);
     attempt.link.reset();
   }
   joined_ = nullptr;

@@ -11,18 +11,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
-#include "base/ids.h"
 #include "base/mailbox.h"
 #include "proto/peer_messages.h"
 #include "transport/link.h"
 #include "transport/receive_budget.h"
 #include "transport/send_or_close.h"
 #include "worker/links/announcer.h"
+#include "worker/links/link_table.h"
 
 namespace tutti::worker {
-
-// Names a link within one worker process; never used twice.
-using LinkId = StrongInt<struct LinkIdTag, uint64_t>;
 
 struct LinkFrame {
   LinkId link;
@@ -76,6 +73,10 @@ struct LeaveWanted {
 using WorkerEvent = std::variant<LinkFrame, LinkClosed, LinkAccepted, StopWanted, LeaveWanted>;
 using WorkerMailbox = Mailbox<WorkerEvent>;
 
+// Gives an event of a link to the link's owner, `in_step` only where steps wait for what comes.
+// False: it has none, or is no event of a link.  Thread: the executor's.
+bool Deliver(const LinkTable& links, bool in_step, Instant now, WorkerEvent* event);
+
 // Posts the frames of one link, within its budget: a peer that sends faster than the executor reads
 // is not read any more until it does, and no other link is disturbed. A link that cannot wait
 // (transport/inproc_link.h) is reported as closed and not listened to any more.
@@ -113,14 +114,13 @@ struct LinkContext {
   transport::Dialer* dialer = nullptr;
   std::shared_ptr<WorkerMailbox> mailbox;
   v1::Hello hello;  // about this worker; `purpose` is filled in for each link
-  uint64_t last_link = 0;
+  LinkTable links = {};
+  uint64_t last_dialled = 0;
   // The highest number of a coordinator that was obeyed; said to coordinators.
   uint32_t incarnation = 0;
   Announcer announcer = {};
   // The address that it said to the coordinator that was joined last.
   std::string advertised = {};
-
-  LinkId NewId() { return LinkId(++last_link); }
 
   // The offers in a hello, beside who this worker is; empty where there is none.
   struct Offers {
@@ -129,12 +129,13 @@ struct LinkContext {
     std::string advertised;
   };
 
-  // Dials and sends hello. The peer's answer comes as events of `id`.
-  std::unique_ptr<transport::Link> Dial(const transport::DialTarget& target, LinkId id,
-                                        v1::LinkPurpose purpose, Epoch epoch,
-                                        const Offers& offers) const {
-    auto link = dialer->Dial(target, std::make_unique<PostingHandler>(
-                                         id, mailbox, transport::ReceiveBudget::OfKnownPeer()));
+  // Dials and sends hello. The peer's answer comes to `owner`.
+  OwnedLink Dial(const transport::DialTarget& target, LinkOwner* owner, v1::LinkPurpose purpose,
+                 Epoch epoch, const Offers& offers) {
+    const LinkId id(++last_dialled);
+    auto end = dialer->Dial(target, std::make_unique<PostingHandler>(
+                                        id, mailbox, transport::ReceiveBudget::OfKnownPeer()));
+    OwnedLink link(&links, id, owner, std::move(end));
     v1::Frame frame;
     frame.set_epoch(epoch.value());
     *frame.mutable_hello() = hello;

@@ -31,45 +31,67 @@ transport::Payload CopyOf(const transport::Payload& payload) {
 
 }  // namespace
 
-RankLinks::RankLinks(LinkContext* context, const PeerFinder* peers, AcceptedLinks* accepted,
-                     const Clock* clock, std::string memory_folder, Wait wait)
+RankLinks::RankLinks(LinkContext* context, const PeerFinder* peers, const Clock* clock,
+                     std::string memory_folder, Wait wait)
     : context_(context),
       peer_finder_(peers),
-      accepted_(accepted),
       clock_(clock),
       memory_folder_(std::move(memory_folder)),
       wait_(std::move(wait)) {}
 
-std::vector<AcceptedLinks::Expected> RankLinks::ExpectedOf(const v1::AssignShard& shard) {
-  std::vector<AcceptedLinks::Expected> expected;
+std::vector<AcceptedLink*> RankLinks::Begin(Epoch epoch, const v1::AssignShard& shard,
+                                            Duration patience) {
+  End();
+  epoch_ = epoch;
+  patience_ = patience;
+  if (shard.num_ranks() > 1) SweepMemory();
+  std::vector<AcceptedLink*> expected;
   for (const int rank : PartnersOf(shard.rank(), shard.num_ranks())) {
-    if (rank < shard.rank()) {
-      expected.push_back(
-          {v1::LINK_PURPOSE_COLLECTIVE, shard.rank_worker_ids(rank),
-           [this, rank](const std::string& token) { return AcceptMemory(rank, token); }});
+    Peer& peer = peers_.emplace_back();
+    peer.rank = rank;
+    const std::string& worker_id = shard.rank_worker_ids(rank);
+    if (rank > shard.rank()) {
+      PrepareDial(worker_id, &peer);
+    } else {
+      expected.push_back(Expect(worker_id, &peer));
     }
   }
   return expected;
 }
 
-absl::Status RankLinks::Begin(Epoch epoch, const v1::AssignShard& shard, size_t first_index,
-                              Duration patience, Instant now) {
-  End();
-  epoch_ = epoch;
-  patience_ = patience;
-  if (shard.num_ranks() > 1) SweepMemory();
-  for (const int rank : PartnersOf(shard.rank(), shard.num_ranks())) {
-    Peer& peer = peers_.emplace_back();
-    peer.rank = rank;
-    peer.worker_id = shard.rank_worker_ids(rank);
-    if (rank < shard.rank()) {
-      peer.accepted_index = first_index++;
-      continue;
-    }
-    peer.dialled =
-        std::make_unique<DialledLink>(context_, peer_finder_, v1::LINK_PURPOSE_COLLECTIVE);
-    OfferMemory(&peer);
-    TUTTI_RETURN_IF_ERROR(peer.dialled->Begin(epoch, peer.worker_id, now));
+AcceptedLink* RankLinks::Expect(const std::string& worker_id, Peer* peer) {
+  auto link = std::make_unique<AcceptedLink>(
+      v1::LINK_PURPOSE_COLLECTIVE, epoch_, worker_id,
+      AcceptedLink::Answers{
+          .to_memory = [=, this](const std::string& token) { return AcceptMemory(peer, token); },
+          .to_device = nullptr},
+      EventsOf(peer));
+  AcceptedLink* const accepted = link.get();
+  peer->link = std::move(link);
+  return accepted;
+}
+
+void RankLinks::PrepareDial(const std::string& worker_id, Peer* peer) {
+  auto link = std::make_unique<DialledLink>(context_, peer_finder_, v1::LINK_PURPOSE_COLLECTIVE,
+                                            epoch_, worker_id, EventsOf(peer));
+  peer->dialled = link.get();
+  peer->link = std::move(link);
+  OfferMemory(peer);
+}
+
+PeerLink::Events RankLinks::EventsOf(Peer* peer) {
+  return {.on_up = [peer](const v1::Welcome&) { SettleMemory(peer); },
+          .on_frame =
+              [=, this](v1::Frame frame, transport::Payload payload) {
+                Keep(peer, std::move(frame), std::move(payload));
+              },
+          .on_closed = [=, this](const absl::Status& reason,
+                                 Instant now) { Break(peer, reason, now); }};
+}
+
+absl::Status RankLinks::Dial(Instant now) {
+  for (const Peer& peer : peers_) {
+    if (peer.dialled != nullptr) TUTTI_RETURN_IF_ERROR(peer.dialled->Begin(now));
   }
   return absl::OkStatus();
 }
@@ -95,10 +117,15 @@ void RankLinks::OfferMemory(Peer* peer) {
   peer->dialled->Offer(peer->pipe->token());
 }
 
-bool RankLinks::AcceptMemory(int rank, const std::string& token) {
-  const auto peer = std::find_if(peers_.begin(), peers_.end(),
-                                 [&](const Peer& other) { return other.rank == rank; });
-  if (memory_folder_.empty() || peer == peers_.end()) return false;
+// The other end has answered the offer, and holds the memory or never will.
+void RankLinks::SettleMemory(Peer* peer) {
+  if (peer->dialled == nullptr || peer->pipe == nullptr) return;
+  peer->pipe->Unlink();
+  if (!peer->link->shares_memory()) peer->pipe.reset();
+}
+
+bool RankLinks::AcceptMemory(Peer* peer, const std::string& token) {
+  if (memory_folder_.empty()) return false;
   // The rank dials again because it never saw our welcome: the memory is the same.
   if (peer->pipe != nullptr && peer->pipe->token() == token) return true;
   peer->pipe.reset();
@@ -106,16 +133,17 @@ bool RankLinks::AcceptMemory(int rank, const std::string& token) {
       transport::SharedPipe::Open(memory_folder_, token);
   if (!pipe.ok()) {
     // A rank on another machine, as a rule.
-    spdlog::info("exchanges with {} go over the link: {}", NameOf(rank), pipe.status().ToString());
+    spdlog::info("exchanges with {} go over the link: {}", NameOf(peer->rank),
+                 pipe.status().ToString());
     return false;
   }
-  spdlog::debug("exchanges with {} go through {}", NameOf(rank), memory_folder_);
+  spdlog::debug("exchanges with {} go through {}", NameOf(peer->rank), memory_folder_);
   peer->pipe = std::move(*pipe);
   return true;
 }
 
-bool RankLinks::UsesMemory(const Peer& peer) const {
-  return peer.pipe != nullptr && (peer.dialled == nullptr || peer.dialled->shares_memory());
+bool RankLinks::UsesMemory(const Peer& peer) {
+  return peer.pipe != nullptr && peer.link->shares_memory();
 }
 
 void RankLinks::End() {
@@ -123,19 +151,15 @@ void RankLinks::End() {
   peers_.clear();
 }
 
-bool RankLinks::IsUp(const Peer& peer) const {
-  return peer.dialled != nullptr ? peer.dialled->is_up() : accepted_->is_up(peer.accepted_index);
-}
-
 bool RankLinks::ready() const {
   return std::all_of(peers_.begin(), peers_.end(),
-                     [&](const Peer& peer) { return peer.was_up || IsUp(peer); });
+                     [](const Peer& peer) { return peer.was_up || peer.link->is_up(); });
 }
 
 absl::Status RankLinks::Tick(Instant now) {
   for (Peer& peer : peers_) {
-    peer.was_up |= IsUp(peer);
-    if (peer.dialled != nullptr) TUTTI_RETURN_IF_ERROR(peer.dialled->Tick(now));
+    peer.was_up |= peer.link->is_up();
+    TUTTI_RETURN_IF_ERROR(peer.link->Tick(now));
     if (now >= peer.give_up) {
       peer.give_up = kInstantNever;
       return WhyBroken(peer);
@@ -146,71 +170,20 @@ absl::Status RankLinks::Tick(Instant now) {
 
 Instant RankLinks::next_wake() const {
   Instant wake = kInstantNever;
-  for (const Peer& peer : peers_) {
-    wake = std::min(wake, peer.give_up);
-    if (peer.dialled != nullptr) wake = std::min(wake, peer.dialled->next_wake());
-  }
+  for (const Peer& peer : peers_) wake = std::min({wake, peer.give_up, peer.link->next_wake()});
   return wake;
 }
 
-bool RankLinks::HandleDialledFrame(LinkId link, v1::Frame* frame, transport::Payload* payload,
-                                   Instant now) {
-  for (Peer& peer : peers_) {
-    if (peer.dialled == nullptr || !peer.dialled->Is(link)) continue;
-    const bool was_up = peer.dialled->is_up();
-    if (peer.dialled->HandleFrame(*frame, now)) {
-      Keep(&peer, frame, payload);
-    } else if (!was_up && peer.dialled->is_up() && peer.pipe != nullptr) {
-      peer.pipe->Unlink();
-      if (!peer.dialled->shares_memory()) peer.pipe.reset();
-    }
-    return true;
-  }
-  return false;
-}
-
-bool RankLinks::HandleDialledClosed(LinkId link, const absl::Status& reason, Instant now) {
-  for (Peer& peer : peers_) {
-    if (peer.dialled == nullptr || !peer.dialled->Is(link)) continue;
-    // Before it was up, it is dialled again.
-    if (peer.was_up || peer.dialled->is_up()) Break(&peer, reason, now);
-    peer.dialled->OnClosed(reason, now);
-    return true;
-  }
-  return false;
-}
-
-RankLinks::Peer* RankLinks::PeerAt(size_t accepted_index) {
-  for (Peer& peer : peers_) {
-    if (peer.dialled == nullptr && peer.accepted_index == accepted_index) return &peer;
-  }
-  return nullptr;
-}
-
-bool RankLinks::HandleAcceptedFrame(size_t index, v1::Frame* frame, transport::Payload* payload) {
-  Peer* const peer = PeerAt(index);
-  if (peer == nullptr) return false;
-  Keep(peer, frame, payload);
-  return true;
-}
-
-bool RankLinks::HandleAcceptedClosed(size_t index, const absl::Status& reason, Instant now) {
-  Peer* const peer = PeerAt(index);
-  if (peer == nullptr) return false;
-  Break(peer, reason, now);
-  return true;
-}
-
 // A rank is at most one exchange ahead of us.
-void RankLinks::Keep(Peer* peer, v1::Frame* frame, transport::Payload* payload) {
-  if (Epoch(frame->epoch()) != epoch_) return;
+void RankLinks::Keep(Peer* peer, v1::Frame frame, transport::Payload payload) {
+  if (Epoch(frame.epoch()) != epoch_) return;
   peer->was_up = true;
   // A call to look into the memory: its coming has woken this rank, if it slept.
-  if (frame->has_rank_exchange() && frame->rank_exchange().sequence() == 0) return;
+  if (frame.has_rank_exchange() && frame.rank_exchange().sequence() == 0) return;
   if (peer->inbox.size() >= kMailboxFramesMax) {
     return Break(peer, SendsTooMuch(), clock_->Now());
   }
-  peer->inbox.push_back({std::move(*frame), std::move(*payload)});
+  peer->inbox.push_back({std::move(frame), std::move(payload)});
 }
 
 void RankLinks::Break(Peer* peer, const absl::Status& reason, Instant now) {
@@ -223,15 +196,13 @@ void RankLinks::Break(Peer* peer, const absl::Status& reason, Instant now) {
 // so.
 void RankLinks::PopReports(std::vector<v1::LinkState>* reports) {
   for (Peer& peer : peers_) {
-    if (peer.dialled != nullptr) {
-      if (std::optional<v1::LinkState> report = peer.dialled->PopReport()) {
-        reports->push_back(*std::move(report));
-      }
+    if (std::optional<v1::LinkState> report = peer.link->PopReport()) {
+      reports->push_back(*std::move(report));
     }
     if (peer.dialled != nullptr || !peer.closed.has_value() || peer.reported) continue;
     peer.reported = true;
     v1::LinkState& report = reports->emplace_back();
-    report.set_worker_id(peer.worker_id);
+    report.set_worker_id(peer.link->worker_id());
     report.set_purpose(v1::LINK_PURPOSE_COLLECTIVE);
     report.set_error(peer.closed->ToString());
   }
@@ -251,17 +222,9 @@ RankLinks::Peer& RankLinks::PeerOf(int rank) {
 
 void RankLinks::Send(int rank, v1::Frame frame, transport::Payload payload) {
   Peer& peer = PeerOf(rank);
-  if (!UsesMemory(peer)) return SendOverLink(&peer, std::move(frame), std::move(payload));
+  if (!UsesMemory(peer)) return peer.link->Send(std::move(frame), std::move(payload));
   const absl::Status status = SendThroughMemory(&peer, frame, payload);
   if (peer.failure.ok()) peer.failure = status;
-}
-
-void RankLinks::SendOverLink(Peer* peer, v1::Frame frame, transport::Payload payload) {
-  if (peer->dialled != nullptr) {
-    peer->dialled->Send(std::move(frame), std::move(payload));
-  } else {
-    accepted_->Send(peer->accepted_index, std::move(frame), std::move(payload));
-  }
 }
 
 absl::Status RankLinks::SendThroughMemory(Peer* peer, const v1::Frame& frame,
@@ -285,7 +248,7 @@ absl::Status RankLinks::SendThroughMemory(Peer* peer, const v1::Frame& frame,
     v1::Frame wake;
     wake.set_epoch(epoch_.value());
     wake.mutable_rank_exchange();
-    SendOverLink(peer, std::move(wake), {});
+    peer->link->Send(std::move(wake), {});
   }
   return absl::OkStatus();
 }
@@ -311,7 +274,7 @@ absl::Status RankLinks::WaitFor(Peer* peer, Instant wake, Instant deadline) {
         absl::StrCat("nothing came from ", NameOf(peer->rank), " for ",
                      static_cast<int64_t>(Milliseconds(patience_ + extra_patience_)), " ms"));
   }
-  waiting_for_ = peer->worker_id;
+  waiting_for_ = peer->link->worker_id();
   const absl::Status status = wait_(std::min({wake, peer->give_up, deadline}));
   waiting_for_.clear();
   return status;
@@ -342,7 +305,7 @@ absl::StatusOr<RankFrameChannel::Received> RankLinks::Receive(int rank) {
 
 std::string RankLinks::NameOf(int rank) const {
   for (const Peer& peer : peers_) {
-    if (peer.rank == rank) return absl::StrCat("rank ", rank, " (", peer.worker_id, ")");
+    if (peer.rank == rank) return absl::StrCat("rank ", rank, " (", peer.link->worker_id(), ")");
   }
   return absl::StrCat("rank ", rank);
 }

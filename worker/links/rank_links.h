@@ -32,16 +32,15 @@ class RankLinks : public RankFrameChannel {
   using Wait = std::function<absl::Status(Instant deadline)>;
 
   // `memory_folder`: where ranks of this machine meet; empty: nowhere.  REQUIRES: all outlive this
-  RankLinks(LinkContext* context, const PeerFinder* peers, AcceptedLinks* accepted,
-            const Clock* clock, std::string memory_folder, Wait wait);
+  RankLinks(LinkContext* context, const PeerFinder* peers, const Clock* clock,
+            std::string memory_folder, Wait wait);
 
-  // The links that lower ranks dial, to be expected by the accepted links from `first_index` on.
-  std::vector<AcceptedLinks::Expected> ExpectedOf(const v1::AssignShard& shard);
-
-  // Dials. `patience`: how long a rank may be silent that others wait for, above any lease. Errors
-  // of PeerFinder::Find.  REQUIRES: the shard names as many workers as it has ranks
-  absl::Status Begin(Epoch epoch, const v1::AssignShard& shard, size_t first_index,
-                     Duration patience, Instant now);
+  // A new epoch. `patience`: how long a rank may be silent that others wait for, above any lease.
+  // Returns the links that lower ranks dial; those live until End.  REQUIRES: the shard names as
+  // many workers as it has ranks
+  std::vector<AcceptedLink*> Begin(Epoch epoch, const v1::AssignShard& shard, Duration patience);
+  // Dials the higher ranks. Errors of PeerFinder::Find.
+  absl::Status Dial(Instant now);
   void End();
 
   // Whether all links are up: no step may begin before. True for a stage of one rank.
@@ -52,12 +51,6 @@ class RankLinks : public RankFrameChannel {
   // Errors: a link cannot be made, or broke and the epoch goes on.
   absl::Status Tick(Instant now);
   Instant next_wake() const;
-
-  // Events of links; false when they are not of ours.
-  bool HandleDialledFrame(LinkId link, v1::Frame* frame, transport::Payload* payload, Instant now);
-  bool HandleDialledClosed(LinkId link, const absl::Status& reason, Instant now);
-  bool HandleAcceptedFrame(size_t index, v1::Frame* frame, transport::Payload* payload);
-  bool HandleAcceptedClosed(size_t index, const absl::Status& reason, Instant now);
 
   // Appends the states of links, for the coordinator, that are others than last time.
   void PopReports(std::vector<v1::LinkState>* reports);
@@ -71,9 +64,8 @@ class RankLinks : public RankFrameChannel {
  private:
   struct Peer {
     int rank = 0;
-    std::string worker_id;
-    std::unique_ptr<DialledLink> dialled;  // to a higher rank
-    size_t accepted_index = 0;             // of a lower one
+    std::unique_ptr<PeerLink> link;
+    DialledLink* dialled = nullptr;  // `link`, to a higher rank
     bool was_up = false;
     std::unique_ptr<transport::SharedPipe> pipe;  // offered, or accepted
     std::deque<Received> inbox;
@@ -83,34 +75,34 @@ class RankLinks : public RankFrameChannel {
     bool reported = false;            // that it closed; of an accepted link
   };
 
-  bool IsUp(const Peer& peer) const;
-  Peer* PeerAt(size_t accepted_index);
+  AcceptedLink* Expect(const std::string& worker_id, Peer* peer);
+  void PrepareDial(const std::string& worker_id, Peer* peer);
   // REQUIRES: we exchange with it
   Peer& PeerOf(int rank);
   void SweepMemory() const;
+  PeerLink::Events EventsOf(Peer* peer);
   void OfferMemory(Peer* peer);
-  bool AcceptMemory(int rank, const std::string& token);
-  bool UsesMemory(const Peer& peer) const;
-  void SendOverLink(Peer* peer, v1::Frame frame, transport::Payload payload);
+  static void SettleMemory(Peer* peer);
+  bool AcceptMemory(Peer* peer, const std::string& token);
+  static bool UsesMemory(const Peer& peer);
   absl::Status SendThroughMemory(Peer* peer, const v1::Frame& frame,
                                  const transport::Payload& payload);
   // The next frame that has come already; none: none has.
   absl::StatusOr<std::optional<Received>> PopReceived(Peer* peer);
   // Lets something happen while `peer` is waited for, until `wake` at the latest.
   absl::Status WaitFor(Peer* peer, Instant wake, Instant deadline);
-  void Keep(Peer* peer, v1::Frame* frame, transport::Payload* payload);
+  void Keep(Peer* peer, v1::Frame frame, transport::Payload payload);
   void Break(Peer* peer, const absl::Status& reason, Instant now);
   absl::Status WhyBroken(const Peer& peer) const;
 
   LinkContext* const context_;
   const PeerFinder* const peer_finder_;
-  AcceptedLinks* const accepted_;
   const Clock* const clock_;
   const std::string memory_folder_;
   const Wait wait_;
 
   Epoch epoch_;
-  std::vector<Peer> peers_;
+  std::deque<Peer> peers_;  // whose links call back
   Duration patience_{};
   Duration extra_patience_{};
   std::string waiting_for_;
