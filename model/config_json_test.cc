@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/checkpoint_testing.h"
+#include "model/config_json_testing.h"
 #include "model/family.h"
 #include "model/json_document.h"
 #include "model/limits.h"
@@ -17,29 +18,8 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-json Valid() { return json::parse(ConfigText(TinyConfig())); }
-
-absl::StatusOr<ModelConfig> ParseRoot(const json& root) {
-  return ParseModelConfig(root.dump(), "config.json");
-}
-
-void ExpectRootRefused(const json& root, absl::StatusCode code, const std::string& text) {
-  const auto config = ParseRoot(root);
-  EXPECT_EQ(config.status().code(), code) << text << ": " << config.status();
-  EXPECT_THAT(std::string(config.status().message()), HasSubstr(text));
-  EXPECT_THAT(std::string(config.status().message()), HasSubstr("config.json"));
-}
-
-void ExpectRootInvalid(const json& root, const std::string& text) {
-  ExpectRootRefused(root, absl::StatusCode::kInvalidArgument, text);
-}
-
-void ExpectRootUnsupported(const json& root, const std::string& text) {
-  ExpectRootRefused(root, absl::StatusCode::kUnimplemented, text);
-}
-
 TEST(ModelConfig, ReadsEveryField) {
-  json root = Valid();
+  json root = ValidRoot();
   root["eos_token_id"] = {7, 9, 7};
   root["tie_word_embeddings"] = true;
   root["rope_theta"] = 1e6;
@@ -72,7 +52,7 @@ TEST(ModelConfig, NamesEachMissingField) {
   for (const char* name : {"architectures", "hidden_act", "hidden_size", "intermediate_size",
                            "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
                            "vocab_size", "max_position_embeddings", "rms_norm_eps"}) {
-    json root = Valid();
+    json root = ValidRoot();
     root.erase(name);
     ExpectRootInvalid(root, std::string(name) + " is missing");
     root[name] = nullptr;
@@ -92,51 +72,51 @@ TEST(ModelConfig, NamesEachWrongTypeAndLimit) {
         Size{"vocab_size", kVocabSizeMax}, Size{"max_position_embeddings", kContextMax}}) {
     for (const json& value :
          {json("24"), json(true), json::array({24}), json(24.0), json(24.5), json::object()}) {
-      json root = Valid();
+      json root = ValidRoot();
       root[size.name] = value;
       ExpectRootInvalid(root, std::string(size.name) + " must be an integer");
     }
     for (const json& value : {json(0), json(-1), json(size.most + 1), json(INT64_MAX),
                               json(INT64_MIN), json(UINT64_MAX)}) {
-      json root = Valid();
+      json root = ValidRoot();
       root[size.name] = value;
       ExpectRootInvalid(root, std::string(size.name) + " is " + value.dump());
     }
   }
   for (const char* name : {"rms_norm_eps", "rope_theta"}) {
     for (const json& value : {json("1"), json(0), json(-1), json(1e300)}) {
-      json root = Valid();
+      json root = ValidRoot();
       root[name] = value;
       ExpectRootInvalid(root, name);
     }
   }
-  json root = Valid();
+  json root = ValidRoot();
   root["tie_word_embeddings"] = "yes";
   ExpectRootInvalid(root, "tie_word_embeddings must be true or false");
 }
 
 TEST(ModelConfig, ChecksHowFieldsFitTogether) {
-  json root = Valid();
+  json root = ValidRoot();
   root["num_key_value_heads"] = 3;
   ExpectRootInvalid(root, "num_key_value_heads 3 does not divide num_attention_heads 4");
-  root = Valid();
+  root = ValidRoot();
   root["head_dim"] = 7;
   ExpectRootInvalid(root, "head_dim 7 is odd");
-  root = Valid();
+  root = ValidRoot();
   root["eos_token_id"] = 200;
   ExpectRootInvalid(root, "eos_token_id holds 200");
   root["eos_token_id"] = json::array({1, "x"});
   ExpectRootInvalid(root, "eos_token_id");
   root["eos_token_id"] = std::vector<int>(kEosTokensMax + 1, 1);
   ExpectRootInvalid(root, "eos_token_id has 65 entries");
-  root = Valid();
+  root = ValidRoot();
   root["model_type"] = "llama";
   ExpectRootInvalid(root, "model_type is \"llama\"");
 }
 
 // The fields that transformers 5 renamed.
 TEST(ModelConfig, AcceptsBothSpellings) {
-  json root = Valid();
+  json root = ValidRoot();
   root.erase("torch_dtype");
   root["dtype"] = "float16";
   root.erase("rope_theta");
@@ -169,7 +149,7 @@ TEST(ModelConfig, AcceptsBothSpellings) {
 
 TEST(ModelConfig, RefusesByNameWhatItDoesNotRun) {
   const auto with = [](const char* name, json value) {
-    json root = Valid();
+    json root = ValidRoot();
     root[name] = std::move(value);
     return root;
   };
@@ -185,14 +165,14 @@ TEST(ModelConfig, RefusesByNameWhatItDoesNotRun) {
       with("rope_parameters", {{"rope_theta", 1e6}, {"rope_type", "longrope"}}),
       "\"longrope\" is not supported; supported: default, dynamic, linear, llama3, yarn");
   ExpectRootUnsupported(with("partial_rotary_factor", 0.5), "partial_rotary_factor");
-  ExpectRootUnsupported(with("dual_chunk_attention_config", {{"chunk_size", 262144}}),
-                        "dual chunk");
+  ExpectRootUnsupported(with("rope_parameters", {{"rope_type", "default"}, {"section", {1, 2}}}),
+                        "rope_parameters: section is not supported");
   ExpectRootUnsupported(with("layer_types", {"full_attention", "linear_attention"}),
                         "\"linear_attention\"");
 }
 
 TEST(ModelConfig, BiasesAreSwitchedOn) {
-  json root = Valid();
+  json root = ValidRoot();
   const auto tensors = [&] {
     const auto config = ParseRoot(root);
     EXPECT_TRUE(config.ok()) << config.status();
@@ -210,7 +190,7 @@ TEST(ModelConfig, BiasesAreSwitchedOn) {
 
 TEST(ModelConfig, SomeLayersAreDense) {
   using Layers = std::vector<int32_t>;
-  json root = Valid();
+  json root = ValidRoot();
   root["architectures"] = {"Qwen3MoeForCausalLM"};
   root["model_type"] = "qwen3_moe";
   root["num_experts"] = 6;
@@ -245,7 +225,7 @@ TEST(ModelConfig, SomeLayersAreDense) {
 }
 
 TEST(ModelConfig, WithoutADTypeAsksTheCheckpoint) {
-  json root = Valid();
+  json root = ValidRoot();
   root.erase("torch_dtype");
   ExpectRootInvalid(root, "dtype is missing, and there is no checkpoint beside it");
   TempDir dir;
@@ -265,22 +245,6 @@ TEST(ModelConfig, WithoutADTypeAsksTheCheckpoint) {
   write({StoredType::kI64});
   EXPECT_THAT(std::string(LoadModelConfig(dir.path()).status().message()),
               HasSubstr("no tensor is BF16, F16 or F32"));
-}
-
-TEST(ModelConfig, ASlidingWindowCountsOnlyWhenItSlides) {
-  json root = Valid();
-  root["sliding_window"] = 32;
-  root["use_sliding_window"] = false;
-  EXPECT_TRUE(ParseRoot(root).ok());
-  root["use_sliding_window"] = true;
-  root["max_window_layers"] = 2;
-  ExpectRootUnsupported(root, "use_sliding_window");
-  root["max_window_layers"] = 3;
-  EXPECT_TRUE(ParseRoot(root).ok()) << "no layer beyond the third";
-  root.erase("max_window_layers");
-  ExpectRootUnsupported(root, "use_sliding_window");
-  root["sliding_window"] = nullptr;
-  EXPECT_TRUE(ParseRoot(root).ok());
 }
 
 TEST(ModelConfig, RefusesWhatIsNotAConfiguration) {
@@ -359,7 +323,7 @@ TEST(ModelConfig, RealConfigurations) {
 
 // Text that comes behind a zero byte would be ignored.
 TEST(ModelConfig, AZeroByteIsNoEnd) {
-  const std::string text = Valid().dump() + std::string("\0", 1) + "{";
+  const std::string text = ValidRoot().dump() + std::string("\0", 1) + "{";
   EXPECT_THAT(std::string(ParseModelConfig(text, "config.json").status().message()),
               testing::HasSubstr("which is zero"));
 }

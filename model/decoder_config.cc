@@ -1,4 +1,5 @@
 // The fields that the config.json of all Llama-shaped families share.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -40,10 +41,17 @@ void ReadSizes(ConfigFields& fields, ModelConfig* config, const DecoderDefaults&
   config->max_position_embeddings = fields.Int("max_position_embeddings", 1, kContextMax);
 }
 
-// A window is often written down but switched off, or set for layers beyond the last: both are full
-// attention.
+// Whether a window is written down that holds the whole context: it never slides.
+bool HoldsContext(ConfigFields& fields, const ModelConfig& config) {
+  const int64_t window = fields.IntOr("sliding_window", 0, INT32_MAX, 0);
+  return window >= config.max_position_embeddings;
+}
+
+// A window is often written down but switched off, or set for layers beyond the last, or as long as
+// the context: all of these are full attention.
 void RefuseSlidingWindow(ConfigFields& fields, const ModelConfig& config) {
-  const bool used = fields.BoolOr("use_sliding_window", false) && fields.Has("sliding_window");
+  const bool used = fields.BoolOr("use_sliding_window", false) && fields.Has("sliding_window") &&
+                    !HoldsContext(fields, config);
   const int64_t first = fields.IntOr("max_window_layers", 0, INT32_MAX, 0);
   if (used && first < config.num_layers) {
     fields.Unsupported(absl::StrCat("use_sliding_window true is not supported (layers from ", first,
@@ -51,16 +59,33 @@ void RefuseSlidingWindow(ConfigFields& fields, const ModelConfig& config) {
   }
 }
 
-void RefuseOtherLayerTypes(ConfigFields& fields, const nlohmann::json& root) {
+void RefuseOtherLayerTypes(ConfigFields& fields, const ModelConfig& config) {
+  const nlohmann::json& root = fields.object();
   const auto at = root.find("layer_types");
   if (at == root.end() || at->is_null()) return;
   if (!at->is_array()) return fields.Invalid("layer_types must be a list");
   for (const auto& type : *at) {
     if (!type.is_string()) return fields.Invalid("layer_types must be a list of strings");
-    if (type != "full_attention") {
+    if (type == "sliding_attention" && HoldsContext(fields, config)) continue;
+    if (type != kFullAttention) {
       return fields.Unsupported(absl::StrCat("layer_types ", Quoted(type.get<std::string>()),
                                              " is not supported; supported: full_attention"));
     }
+  }
+}
+
+// Dual chunk attention (Qwen2.5-1M) is the usual one up to its first chunk: so much is the context
+// here. Its longer contexts are not supported.
+void KeepToFirstChunk(ConfigFields& fields, ModelConfig* config) {
+  const nlohmann::json* chunks = fields.Object("dual_chunk_attention_config");
+  if (chunks == nullptr) return;
+  ConfigFields dual(*chunks, absl::StrCat(fields.prefix(), ": dual_chunk_attention_config"));
+  const int64_t chunk = dual.Int("chunk_size", 1, kContextMax);
+  const int64_t local = dual.IntOr("local_size", 0, kContextMax, 0);
+  if (dual.status().ok() && local >= chunk) dual.Invalid("local_size is not below chunk_size");
+  fields.Adopt(dual.status());
+  if (dual.status().ok()) {
+    config->max_position_embeddings = std::min(config->max_position_embeddings, chunk - local);
   }
 }
 
@@ -110,12 +135,10 @@ void ReadDecoderConfig(ConfigFields& fields, ModelConfig* config, const DecoderD
   }
   ReadSizes(fields, config, defaults);
   CheckHeads(fields, *config);
-  RefuseSlidingWindow(fields, *config);
-  RefuseOtherLayerTypes(fields, fields.object());
-  if (fields.Has("dual_chunk_attention_config")) {
-    fields.Unsupported("dual_chunk_attention_config (dual chunk attention) is not supported");
-  }
   ReadRope(fields, config);
+  KeepToFirstChunk(fields, config);
+  RefuseSlidingWindow(fields, *config);
+  RefuseOtherLayerTypes(fields, *config);
   config->rms_norm_eps =
       static_cast<float>(fields.Number("rms_norm_eps", kNormEpsilonMin, kNormEpsilonMax));
   config->tie_word_embeddings = fields.BoolOr("tie_word_embeddings", false);

@@ -36,10 +36,13 @@ struct DecoderDefaults {
   int64_t usual_head_dim = 0;  // where not 0 and the file does not say
 };
 
+// The one type of layers that there is here.
+inline constexpr char kFullAttention[] = "full_attention";
+
 // Reads the fields that the configurations of Llama-shaped families share: sizes, rotary embedding,
-// dtype, end tokens. Refuses values that none of them runs here: other activations, active sliding
-// windows, unknown or partial rotary embedding, dual chunk attention. Leaves attention_bias,
-// qk_norm and experts alone.
+// dtype, end tokens. Refuses values that none of them runs here: other activations, sliding windows
+// shorter than the context, unknown or partial rotary embedding. Of dual chunk attention the first
+// chunk is the context. Leaves attention_bias, qk_norm and experts alone.
 void ReadDecoderConfig(ConfigFields& fields, ModelConfig* config,
                        const DecoderDefaults& defaults = {});
 

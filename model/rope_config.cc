@@ -1,8 +1,11 @@
 // Rotary embedding as the config.json of Llama-shaped families writes it down: "rope_parameters"
 // since transformers 5, "rope_theta" and "rope_scaling" before. A file may have both.
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "base/portable_math.h"
@@ -53,9 +56,61 @@ void ReadYarn(ConfigFields& rope, int64_t context, RopeConfig* to) {
   to->original_context = rope.IntOr("original_max_position_embeddings", 1, kContextMax, context);
 }
 
+// The members that are read here; any other would change the rotation in a way that is not known.
+// "finetuned" tells people of the model's history.
+constexpr std::string_view kRopeMembers[] = {"rope_type",
+                                             "type",
+                                             "rope_theta",
+                                             "factor",
+                                             "low_freq_factor",
+                                             "high_freq_factor",
+                                             "beta_fast",
+                                             "beta_slow",
+                                             "truncate",
+                                             "attention_factor",
+                                             "mscale",
+                                             "mscale_all_dim",
+                                             "finetuned",
+                                             "original_max_position_embeddings",
+                                             "max_position_embeddings",
+                                             "partial_rotary_factor"};
+
+void RefuseOthers(ConfigFields& rope) {
+  for (const auto& [name, value] : rope.object().items()) {
+    if (value.is_null() || std::find(std::begin(kRopeMembers), std::end(kRopeMembers), name) !=
+                               std::end(kRopeMembers)) {
+      continue;
+    }
+    rope.Unsupported(absl::StrCat(name, " is not supported"));
+  }
+}
+
+// "rope_parameters": an object, or one for each type of layers, of which there is full attention
+// alone. Null: absent, or an error.
+struct RopeParameters {
+  const nlohmann::json* object = nullptr;
+  std::string name = "rope_parameters";
+};
+RopeParameters FindParameters(ConfigFields& fields) {
+  RopeParameters found;
+  found.object = fields.Object(found.name);
+  if (found.object == nullptr) return found;
+  const bool by_type = std::any_of(found.object->begin(), found.object->end(),
+                                   [](const nlohmann::json& member) { return member.is_object(); });
+  if (!by_type) return found;
+  ConfigFields types(*found.object, absl::StrCat(fields.prefix(), ": ", found.name));
+  found.object = types.Object(kFullAttention);
+  if (found.object == nullptr) {
+    types.Unsupported(absl::StrCat("has objects, but none for ", kFullAttention));
+  }
+  fields.Adopt(types.status());
+  absl::StrAppend(&found.name, ".", kFullAttention);
+  return found;
+}
+
 // One of the two objects: its scaling, without a base. `context`: the original one of a file that
 // does not say; `written`: max_position_embeddings.
-RopeConfig ReadScaling(ConfigFields& fields, const nlohmann::json& object, const char* name,
+RopeConfig ReadScaling(ConfigFields& fields, const nlohmann::json& object, const std::string& name,
                        int64_t context, int64_t written) {
   ConfigFields rope(object, absl::StrCat(fields.prefix(), ": ", name));
   RopeConfig config;
@@ -82,14 +137,15 @@ RopeConfig ReadScaling(ConfigFields& fields, const nlohmann::json& object, const
   if (rope.NumberOr("partial_rotary_factor", 0, 1, 1) != 1) {
     rope.Unsupported("partial_rotary_factor other than 1 is not supported");
   }
+  RefuseOthers(rope);
   fields.Adopt(rope.status());
   return config;
 }
 
-double ReadTheta(ConfigFields& fields) {
+double ReadTheta(ConfigFields& fields, const RopeParameters& parameters) {
   std::optional<double> theta;
-  if (const auto* parameters = fields.Object("rope_parameters")) {
-    ConfigFields rope(*parameters, absl::StrCat(fields.prefix(), ": rope_parameters"));
+  if (parameters.object != nullptr) {
+    ConfigFields rope(*parameters.object, absl::StrCat(fields.prefix(), ": ", parameters.name));
     if (rope.Has("rope_theta")) theta = rope.Number("rope_theta", kRopeThetaMin, kRopeThetaMax);
     fields.Adopt(rope.status());
   }
@@ -123,17 +179,18 @@ void ReadRope(ConfigFields& fields, ModelConfig* config) {
   const int64_t written = config->max_position_embeddings;
   const int64_t context = fields.IntOr("original_max_position_embeddings", 1, kContextMax, written);
   const nlohmann::json* scaling = fields.Object("rope_scaling");
-  const nlohmann::json* parameters = fields.Object("rope_parameters");
-  if (parameters != nullptr)
-    config->rope = ReadScaling(fields, *parameters, "rope_parameters", context, written);
+  const RopeParameters parameters = FindParameters(fields);
+  if (parameters.object != nullptr) {
+    config->rope = ReadScaling(fields, *parameters.object, parameters.name, context, written);
+  }
   if (scaling != nullptr) {
     const RopeConfig older = ReadScaling(fields, *scaling, "rope_scaling", context, written);
-    if (parameters != nullptr && older != config->rope) {
+    if (parameters.object != nullptr && older != config->rope) {
       fields.Invalid("rope_scaling and rope_parameters differ");
     }
     config->rope = older;
   }
-  config->rope.theta = ReadTheta(fields);
+  config->rope.theta = ReadTheta(fields, parameters);
   config->rope.rotary_dim = config->head_dim;
   if (config->rope.scaling == Scaling::kYarn && config->rope.theta <= 1) {
     fields.Invalid("rope_theta must be above 1 for rope_type yarn");
