@@ -35,9 +35,9 @@ absl::Status ReadAddedToken(const json& value, const std::string& path, std::opt
     return RefuseField(fields.Path("id"), absl::StrCat(*id, " is outside [0, ", kTokenIdMax, "]"));
   }
   token.id = static_cast<TokenId>(*id);
-  for (const std::string_view name : {"single_word", "lstrip", "rstrip"}) {
-    TUTTI_RETURN_IF_ERROR(fields.MustBe(name, {false}));
-  }
+  TUTTI_ASSIGN_OR_RETURN(token.single_word, fields.Bool("single_word", false));
+  TUTTI_ASSIGN_OR_RETURN(token.lstrip, fields.Bool("lstrip", false));
+  TUTTI_ASSIGN_OR_RETURN(token.rstrip, fields.Bool("rstrip", false));
   TUTTI_ASSIGN_OR_RETURN(token.special, fields.Bool("special", false));
   TUTTI_ASSIGN_OR_RETURN(token.normalized, fields.Bool("normalized", !token.special));
   if (spec->added_tokens.size() >= kAddedTokensMax) {

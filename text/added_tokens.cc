@@ -3,7 +3,52 @@
 #include <algorithm>
 #include <utility>
 
+#include "text/unicode.h"
+
 namespace tutti::text {
+namespace {
+
+// A character and its place; nothing at an end of the text.
+struct Character {
+  bool there = false;
+  char32_t code_point = 0;
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+Character CharacterAt(std::string_view text, size_t begin) {
+  if (begin == text.size()) return {};
+  const Utf8Unit unit = FirstUtf8Unit(text.substr(begin));
+  return {true, unit.code_point, begin, begin + unit.length};
+}
+
+Character CharacterBefore(std::string_view text, size_t end) {
+  if (end == 0) return {};
+  size_t begin = end - 1;
+  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+  return CharacterAt(text, begin);
+}
+
+bool IsOfAWord(const Character& one) { return one.there && IsWordCharacter(one.code_point); }
+
+}  // namespace
+
+std::optional<AddedTokenPlace> PlaceOf(const AddedToken& token, std::string_view text, size_t at,
+                                       size_t from) {
+  AddedTokenPlace place{at, at + token.content.size()};
+  Character before = CharacterBefore(text, place.begin);
+  Character behind = CharacterAt(text, place.end);
+  if (token.single_word && (IsOfAWord(before) || IsOfAWord(behind))) return std::nullopt;
+  while (token.lstrip && place.begin > from && before.there && IsBlank(before.code_point)) {
+    place.begin = before.begin;
+    before = CharacterBefore(text, place.begin);
+  }
+  while (token.rstrip && behind.there && IsBlank(behind.code_point)) {
+    place.end = behind.end;
+    behind = CharacterAt(text, place.end);
+  }
+  return place;
+}
 
 AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens)
     : tokens_(std::move(tokens)), nodes_(1) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,9 +18,23 @@ namespace tutti::text {
 struct AddedToken {
   std::string content;  // valid UTF-8, not empty
   TokenId id = 0;
-  bool special = false;     // control token: never recognised in text of a user
-  bool normalized = false;  // looked for in the text after normalization, not before
+  bool special = false;      // control token: never recognised in text of a user
+  bool normalized = false;   // looked for in the text after normalization, not before
+  bool single_word = false;  // not found inside a word
+  bool lstrip = false;       // takes the blanks before it,
+  bool rstrip = false;       // or behind it
 };
+
+// The part of a text that an added token stands for, found by its content.
+struct AddedTokenPlace {
+  size_t begin = 0;
+  size_t end = 0;
+};
+// Of `token`, whose content begins at `at`: with the blanks that it takes, but nothing before
+// `from`. Nothing: a word goes on before or behind it, and it is none of its own.
+// REQUIRES: `text` is valid UTF-8
+std::optional<AddedTokenPlace> PlaceOf(const AddedToken& token, std::string_view text, size_t at,
+                                       size_t from);
 
 // Finds added tokens in text. Immutable.  Thread: any.
 class AddedTokenMatcher {

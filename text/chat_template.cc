@@ -160,6 +160,14 @@ absl::StatusOr<ChatTemplate> LoadChatTemplate(const std::filesystem::path& model
   if (!given.empty() || IsThere(file)) {
     TUTTI_ASSIGN_OR_RETURN(const std::string source, ReadTextFile(file, kTextConfigFileBytesMax));
     TUTTI_ASSIGN_OR_RETURN(ChatTemplate parsed, ParseFrom(source, file.string()));
+    const std::filesystem::path with_tools =
+        model_dir / "additional_chat_templates" / "tool_use.jinja";
+    if (given.empty() && IsThere(with_tools)) {
+      TUTTI_ASSIGN_OR_RETURN(const std::string tools,
+                             ReadTextFile(with_tools, kTextConfigFileBytesMax));
+      TUTTI_ASSIGN_OR_RETURN(ChatTemplate other, ParseFrom(tools, with_tools.string()));
+      parsed.SetToolTemplate(std::move(other));
+    }
     SetSpecialTokens(config, &parsed);
     return parsed;
   }

@@ -70,7 +70,8 @@ class ChatTemplate {
   std::unique_ptr<ChatTemplate> tool_template_;
 };
 
-// The template of a model: chat_template.jinja, or else chat_template of tokenizer_config.json,
+// The template of a model: chat_template.jinja, beside which additional_chat_templates/
+// tool_use.jinja is that of requests with tools, or else chat_template of tokenizer_config.json,
 // which is a string or a list of {name, template} of which "default" and "tool_use" are used, or
 // else the family's own (builtin_templates.h). ChatGLM3's own comes before that of its
 // tokenizer_config.json, which gives other ids than it was trained with. The special tokens that

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -182,6 +183,18 @@ TEST(LoadChatTemplateTest, OfSeveralTheOneForToolsWhereThereAreTools) {
   EXPECT_EQ(LoadAndRender(dir), "plain<s>");
   EXPECT_EQ(LoadAndRender(dir, {{"tools", {1}}}), "tools<s>");
   EXPECT_EQ(LoadAndRender(dir, {{"tools", nullptr}}), "plain<s>");
+}
+
+TEST(LoadChatTemplateTest, AFileOfItsOwnForTools) {
+  TempDir dir;
+  dir.Write("tokenizer_config.json", json{{"bos_token", "<s>"}}.dump());
+  dir.Write("chat_template.jinja", "plain{{ bos_token }}");
+  std::filesystem::create_directory(dir.path() + "/additional_chat_templates");
+  dir.Write("additional_chat_templates/tool_use.jinja", "tools{{ bos_token }}");
+  EXPECT_EQ(LoadAndRender(dir), "plain<s>");
+  EXPECT_EQ(LoadAndRender(dir, {{"tools", {1}}}), "tools<s>");
+  dir.Write("additional_chat_templates/tool_use.jinja", "{% if %}");
+  EXPECT_THAT(LoadAndRender(dir), HasSubstr("tool_use.jinja: line 1"));
 }
 
 TEST(LoadChatTemplateTest, AGivenFileComesFirst) {

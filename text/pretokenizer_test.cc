@@ -19,10 +19,13 @@ std::vector<std::string> Pieces(std::string_view pattern, std::string_view text)
   auto splitter = Pretokenizer::Create({pattern});
   EXPECT_TRUE(splitter.ok()) << splitter.status();
   std::vector<std::string> pieces;
-  EXPECT_TRUE(splitter->Split(text, [&](std::string_view p) {
-    pieces.emplace_back(p);
-    return absl::OkStatus();
-  }).ok());
+  EXPECT_TRUE(splitter
+                  ->Split(text,
+                          [&](std::string_view p) {
+                            pieces.emplace_back(p);
+                            return absl::OkStatus();
+                          })
+                  .ok());
   return pieces;
 }
 
@@ -57,10 +60,13 @@ TEST(PretokenizerTest, LaterSplitsCutThePiecesOfEarlierOnes) {
   auto splitter = Pretokenizer::Create({R"(\p{N}+)", R"(\p{L})"});
   ASSERT_TRUE(splitter.ok());
   std::vector<std::string> pieces;
-  ASSERT_TRUE(splitter->Split("ab12-c", [&](std::string_view p) {
-    pieces.emplace_back(p);
-    return absl::OkStatus();
-  }).ok());
+  ASSERT_TRUE(splitter
+                  ->Split("ab12-c",
+                          [&](std::string_view p) {
+                            pieces.emplace_back(p);
+                            return absl::OkStatus();
+                          })
+                  .ok());
   EXPECT_THAT(pieces, ElementsAre("a", "b", "12", "-", "c"));
 }
 
@@ -68,10 +74,13 @@ TEST(PretokenizerTest, WithoutSplitsTheTextIsOnePiece) {
   auto splitter = Pretokenizer::Create({});
   ASSERT_TRUE(splitter.ok());
   std::vector<std::string> pieces;
-  ASSERT_TRUE(splitter->Split("a b", [&](std::string_view p) {
-    pieces.emplace_back(p);
-    return absl::OkStatus();
-  }).ok());
+  ASSERT_TRUE(splitter
+                  ->Split("a b",
+                          [&](std::string_view p) {
+                            pieces.emplace_back(p);
+                            return absl::OkStatus();
+                          })
+                  .ok());
   EXPECT_THAT(pieces, ElementsAre("a b"));
 }
 

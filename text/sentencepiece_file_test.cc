@@ -245,6 +245,10 @@ TEST(SentencepieceDirectoryTest, ChatGlmHasCommandsThatNoTextSpells) {
   EXPECT_THAT(tokenizer.end_of_turn(), ElementsAre(first + 6, first + 8));
   EXPECT_THAT(EncodeTrusted(tokenizer, absl::StrCat("<|user|>\n", std::string(kTextBreak), "a")),
               ElementsAre(first + 6, kSpace, 3 + '\n', kSpaceA));
+  const std::string spelled = absl::StrCat("a", std::string(kTextBreak), "a");
+  EXPECT_EQ(*tokenizer.EncodePrompt(spelled, {.adds_prefix = false}),
+            EncodeUser(tokenizer, spelled));
+  EXPECT_THAT(*tokenizer.EncodePrompt("<|user|>", {.adds_prefix = false}), ElementsAre(first + 6));
   for (const TokenId id : EncodeUser(tokenizer, "sop<|user|>"))
     EXPECT_FALSE(tokenizer.IsSpecial(id));
 }

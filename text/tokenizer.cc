@@ -225,10 +225,21 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::Encode(std::string_view text) co
 }
 
 absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodePrompt(std::string_view text,
+                                                             PromptReading reading,
                                                              int64_t ids_max) const {
-  const Segment segment{std::string(text), /*from_user=*/true};
-  TUTTI_ASSIGN_OR_RETURN(std::vector<TokenId> ids, EncodeSegments(std::span(&segment, 1), ids_max));
-  ids.insert(ids.begin(), prompt_prefix_.begin(), prompt_prefix_.end());
+  // The spelling of a break is ours, and text like any other here.
+  std::vector<Segment> segments;
+  for (size_t at = 0; at < text.size();) {
+    const size_t text_break = std::min(text.find(kTextBreak, at), text.size());
+    segments.push_back(
+        {std::string(text.substr(at, text_break - at)), /*from_user=*/reading.splits_special});
+    at = std::min(text_break + kTextBreak.size(), text.size());
+    segments.push_back({std::string(text.substr(text_break, at - text_break)), /*from_user=*/true});
+  }
+  TUTTI_ASSIGN_OR_RETURN(std::vector<TokenId> ids, EncodeSegments(segments, ids_max));
+  if (reading.adds_prefix) {
+    ids.insert(ids.begin(), prompt_prefix_.begin(), prompt_prefix_.end());
+  }
   return ids;
 }
 
@@ -271,10 +282,16 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeSegments(std::span<const S
       at = raw_matcher_.SkipTo(text, at + 1);
       continue;
     }
-    TUTTI_RETURN_IF_ERROR(EncodeStretch(std::string_view(text).substr(stretch, at - stretch),
-                                        stretch == 0, ids_max, &ids));
+    const auto place = PlaceOf(*match, text, at, stretch);
+    if (!place.has_value()) {
+      at = raw_matcher_.SkipTo(text, at + match->content.size());
+      continue;
+    }
+    TUTTI_RETURN_IF_ERROR(
+        EncodeStretch(std::string_view(text).substr(stretch, place->begin - stretch), stretch == 0,
+                      ids_max, &ids));
     if (match->id != kTextBreakId) ids.push_back(match->id);
-    stretch = at + match->content.size();
+    stretch = place->end;
     at = raw_matcher_.SkipTo(text, stretch);
   }
   TUTTI_RETURN_IF_ERROR(
@@ -295,9 +312,15 @@ absl::Status Tokenizer::EncodeStretch(std::string_view text, bool first, int64_t
       at = normalized_matcher_.SkipTo(all, at + 1);
       continue;
     }
-    TUTTI_RETURN_IF_ERROR(EncodeOrdinary(all.substr(stretch, at - stretch), ids_max, ids));
+    const auto place = PlaceOf(*matches.back(), all, at, stretch);
+    if (!place.has_value()) {
+      at = normalized_matcher_.SkipTo(all, at + matches.back()->content.size());
+      continue;
+    }
+    TUTTI_RETURN_IF_ERROR(
+        EncodeOrdinary(all.substr(stretch, place->begin - stretch), ids_max, ids));
     ids->push_back(matches.back()->id);
-    stretch = at + matches.back()->content.size();
+    stretch = place->end;
     at = normalized_matcher_.SkipTo(all, stretch);
   }
   return EncodeOrdinary(all.substr(stretch), ids_max, ids);
@@ -312,12 +335,11 @@ absl::Status Tokenizer::EncodeOrdinary(std::string_view text, int64_t ids_max,
     return absl::OutOfRangeError(absl::StrCat("more than ", ids_max, " tokens"));
   };
   TUTTI_RETURN_IF_ERROR(look_ahead(text.size()));
-  TUTTI_RETURN_IF_ERROR(
-      pretokenizer_.Split(text, [&](std::string_view piece) -> absl::Status {
-        TUTTI_RETURN_IF_ERROR(look_ahead(piece.size()));
-        byte_pairs_.Encode(piece, ids);
-        return absl::OkStatus();
-      }));
+  TUTTI_RETURN_IF_ERROR(pretokenizer_.Split(text, [&](std::string_view piece) -> absl::Status {
+    TUTTI_RETURN_IF_ERROR(look_ahead(piece.size()));
+    byte_pairs_.Encode(piece, ids);
+    return absl::OkStatus();
+  }));
   return look_ahead(0);
 }
 

@@ -23,8 +23,9 @@
 namespace tutti::text {
 
 // Gives the ids HuggingFace tokenizers gives (checked against it by tests/golden/text), with one
-// difference made on purpose: special tokens are never recognised in a user's text. Added
-// tokens that are not special (<think>, <tool_call>) are recognised in any text, as there.
+// difference made on purpose: special tokens are never recognised in a user's text in a
+// conversation. Added tokens that are not special (<think>, <tool_call>) are recognised in any
+// text, as there.
 //
 // Immutable after construction.  Thread: any, also several at once.
 class Tokenizer {
@@ -47,10 +48,19 @@ class Tokenizer {
   // No bound on the ids of a text.
   static constexpr int64_t kAllIds = INT64_MAX;
 
-  // The ids of a text that is a whole prompt: those of the text, and before them the ids that the
-  // model's authors put before every prompt ("<s>").  Errors: as EncodeSegments.
-  absl::StatusOr<std::vector<TokenId>> EncodePrompt(std::string_view text,
+  // The ids of a text that is a whole prompt, rendered by whoever sends it: special tokens that it
+  // spells are those tokens, and before it come the ids that the model's authors put before every
+  // prompt ("<s>"). Either can be left out.  Errors: as EncodeSegments.
+  struct PromptReading {
+    bool splits_special = false;  // into ordinary text
+    bool adds_prefix = true;
+  };
+  absl::StatusOr<std::vector<TokenId>> EncodePrompt(std::string_view text, PromptReading reading,
                                                     int64_t ids_max = kAllIds) const;
+  absl::StatusOr<std::vector<TokenId>> EncodePrompt(std::string_view text,
+                                                    int64_t ids_max = kAllIds) const {
+    return EncodePrompt(text, PromptReading(), ids_max);
+  }
 
   // The ids of the segments' text joined together. A special token is recognised where all of it
   // lies in text that is not from_user. Where no user text spells a special token, the ids are

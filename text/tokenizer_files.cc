@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "text/added_token_json.h"
+#include "text/described_tokens.h"
 #include "text/limits.h"
 #include "text/sentencepiece_file.h"
 #include "text/text_break.h"
@@ -129,6 +130,32 @@ absl::StatusOr<TokenizerSpec> ReadAndParse(const std::filesystem::path& file, Pa
   return spec;
 }
 
+// The kind's own files, and what tokenizer_config.json says of how they are used.
+absl::StatusOr<TokenizerSpec> ReadVocabulary(const std::filesystem::path& model_dir,
+                                             TokenizerKind kind, const json& document) {
+  if (kind == TokenizerKind::kTokenizerJson) {
+    return ReadAndParse(model_dir / "tokenizer.json", ParseTokenizerJson);
+  }
+  if (kind == TokenizerKind::kTiktoken) {
+    return ReadAndParse(model_dir / "qwen.tiktoken", ParseQwenTiktoken);
+  }
+  TUTTI_ASSIGN_OR_RETURN(const TextFields config,
+                         TextFields::OpenAny(document, (model_dir / kConfigFile).string()));
+  if (kind == TokenizerKind::kVocabAndMerges) {
+    TUTTI_ASSIGN_OR_RETURN(TokenizerSpec spec, ReadVocabAndMerges(model_dir));
+    TUTTI_RETURN_IF_ERROR(ApplyQwen2Config(config, &spec));
+    return spec;
+  }
+  TUTTI_ASSIGN_OR_RETURN(TokenizerSpec spec,
+                         ReadAndParse(model_dir / "tokenizer.model", ParseSentencepiece));
+  if (kind == TokenizerKind::kChatGlm) {
+    ApplyChatGlm(&spec);
+  } else {
+    TUTTI_RETURN_IF_ERROR(ApplyLlamaConfig(config, &spec));
+  }
+  return spec;
+}
+
 }  // namespace
 
 absl::StatusOr<TokenizerKind> FindTokenizerKind(const std::filesystem::path& model_dir) {
@@ -148,26 +175,12 @@ absl::StatusOr<TokenizerKind> FindTokenizerKind(const std::filesystem::path& mod
 
 absl::StatusOr<TokenizerSpec> ReadTokenizerSpec(const std::filesystem::path& model_dir) {
   TUTTI_ASSIGN_OR_RETURN(const TokenizerKind kind, FindTokenizerKind(model_dir));
-  if (kind == TokenizerKind::kTokenizerJson) {
-    return ReadAndParse(model_dir / "tokenizer.json", ParseTokenizerJson);
-  }
-  if (kind == TokenizerKind::kTiktoken) {
-    return ReadAndParse(model_dir / "qwen.tiktoken", ParseQwenTiktoken);
-  }
-  TUTTI_ASSIGN_OR_RETURN(const json document, ReadConfig(model_dir));
-  TUTTI_ASSIGN_OR_RETURN(const TextFields config,
-                         TextFields::OpenAny(document, (model_dir / kConfigFile).string()));
-  if (kind == TokenizerKind::kVocabAndMerges) {
-    TUTTI_ASSIGN_OR_RETURN(TokenizerSpec spec, ReadVocabAndMerges(model_dir));
-    TUTTI_RETURN_IF_ERROR(ApplyQwen2Config(config, &spec));
-    return spec;
-  }
-  TUTTI_ASSIGN_OR_RETURN(TokenizerSpec spec,
-                         ReadAndParse(model_dir / "tokenizer.model", ParseSentencepiece));
-  if (kind == TokenizerKind::kChatGlm) {
-    ApplyChatGlm(&spec);
-  } else {
-    TUTTI_RETURN_IF_ERROR(ApplyLlamaConfig(config, &spec));
+  TUTTI_ASSIGN_OR_RETURN(const json config, ReadConfig(model_dir));
+  TUTTI_ASSIGN_OR_RETURN(TokenizerSpec spec, ReadVocabulary(model_dir, kind, config));
+  // The two families' own code says what they have beside the vocabulary.
+  if (kind != TokenizerKind::kChatGlm && kind != TokenizerKind::kTiktoken) {
+    TUTTI_RETURN_IF_ERROR(AddDescribedTokens(
+        model_dir, config, /*vocabulary_decides=*/kind == TokenizerKind::kTokenizerJson, &spec));
   }
   return spec;
 }

@@ -24,7 +24,8 @@ enum class TokenizerKind {
 // Errors: NotFound when none is; InvalidArgument for a tokenizer_config.json that is no object.
 absl::StatusOr<TokenizerKind> FindTokenizerKind(const std::filesystem::path& model_dir);
 
-// Reads the files of the kind that FindTokenizerKind finds. Settings that change how text is
+// Reads the files of the kind that FindTokenizerKind finds, and the tokens that others describe
+// (described_tokens.h). Settings that change how text is
 // encoded and are not known here are refused.
 //
 // Errors: as FindTokenizerKind; InvalidArgument naming file and field.

@@ -131,9 +131,9 @@ std::vector<Refusal> RefusedTables() {
           {"/added_tokens/0/content", "", "added_tokens[0].content"},
           {"/added_tokens/0/content", std::string(kAddedTokenBytesMax + 1, 'x'),
            "added_tokens[0].content"},
-          {"/added_tokens/1/lstrip", true, "added_tokens[1].lstrip"},
-          {"/added_tokens/1/rstrip", true, "added_tokens[1].rstrip"},
-          {"/added_tokens/1/single_word", true, "added_tokens[1].single_word"},
+          {"/added_tokens/1/lstrip", 1, "added_tokens[1].lstrip"},
+          {"/added_tokens/1/rstrip", 1, "added_tokens[1].rstrip"},
+          {"/added_tokens/1/single_word", 1, "added_tokens[1].single_word"},
           {"/added_tokens/1/id", -1, "added_tokens[1].id"},
           {"/added_tokens/1/id", kTokenIdMax + 1, "added_tokens[1].id"},
           {"/added_tokens/1/id", "x", "added_tokens[1].id"},
@@ -260,6 +260,80 @@ TEST(TokenizerFilesTest, RefusesBadVocabAndMergesNamingTheLine) {
   dir.Write("merges.txt", "zz yy\n");
   EXPECT_THAT(std::string(Tokenizer::Load(dir.path()).status().message()),
               HasSubstr("vocab.json: merge 0"));
+}
+
+// --- tokens that other files describe ---
+
+json Described(bool special) {
+  return {{"content", "<|im_end|>"}, {"special", special}, {"normalized", false},
+          {"lstrip", false},         {"rstrip", false},    {"single_word", false}};
+}
+
+TEST(DescribedTokensTest, AddedTokensJsonNamesMarkersThatTheVocabularyLacks) {
+  for (const bool with_tokenizer_json : {false, true}) {
+    TempDir dir;
+    if (with_tokenizer_json) {
+      dir.Write("tokenizer.json", TinyTokenizerJson().dump());
+    } else {
+      dir.Write("vocab.json", VocabJson());
+      dir.Write("merges.txt", "t h\n");
+    }
+    dir.Write("added_tokens.json", R"({"<|im_start|>": 400, "<|im_end|>": 401, "<tool>": 402})");
+    dir.Write("special_tokens_map.json", R"({"eos_token": "<|im_end|>",
+        "additional_special_tokens": ["<|im_start|>", {"content": "<|im_end|>"}]})");
+    const auto loaded = Tokenizer::Load(dir.path());
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ((*loaded)->SpecialId("<|im_start|>"), 400);
+    EXPECT_THAT(*(*loaded)->EncodePrompt("<|im_end|><tool>"), ElementsAre(401, 402));
+    EXPECT_FALSE((*loaded)->IsSpecial(402));
+    EXPECT_THAT((*loaded)->end_of_turn(), ElementsAre(401));
+    // A list of tokenizer_config.json is used instead.
+    dir.Write("tokenizer_config.json",
+              json{{"added_tokens_decoder", {{"500", Described(true)}}}}.dump());
+    const auto listed = Tokenizer::Load(dir.path());
+    ASSERT_TRUE(listed.ok()) << listed.status();
+    EXPECT_EQ((*listed)->SpecialId("<|im_end|>"), 500);
+    EXPECT_FALSE((*listed)->SpecialId("<|im_start|>").has_value());
+  }
+}
+
+TEST(DescribedTokensTest, TheEndThatTokenizerConfigNamesEndsTheTurn) {
+  TempDir dir;
+  dir.Write("tokenizer.json", TinyTokenizerJson().dump());
+  EXPECT_THAT((*Tokenizer::Load(dir.path()))->end_of_turn(), ElementsAre());
+  for (const json& end : {json("<|end|>"), json{{"content", "<|end|>"}, {"lstrip", false}}}) {
+    dir.Write("tokenizer_config.json", json{{"eos_token", end}}.dump());
+    EXPECT_THAT((*Tokenizer::Load(dir.path()))->end_of_turn(), ElementsAre(kTinyEnd));
+  }
+  dir.Write("tokenizer_config.json", R"({"eos_token": "<|another|>"})");
+  EXPECT_THAT((*Tokenizer::Load(dir.path()))->end_of_turn(), ElementsAre());
+}
+
+TEST(DescribedTokensTest, WhatContradictsTokenizerJsonIsOfAnotherModel) {
+  TempDir dir;
+  dir.Write("tokenizer.json", TinyTokenizerJson().dump());
+  dir.Write("added_tokens.json", R"({"<|im_end|>": 65, "<|end|>": 7, "<|more|>": 310})");
+  const auto loaded = Tokenizer::Load(dir.path());
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->SpecialId("<|end|>"), kTinyEnd);
+  EXPECT_THAT(*(*loaded)->Encode("A<|more|>"), ElementsAre('A', 310));
+}
+
+TEST(DescribedTokensTest, RefusesNamingFileAndToken) {
+  TempDir dir;
+  dir.Write("tokenizer.json", TinyTokenizerJson().dump());
+  const auto message = [&](const std::string& name, const std::string& text) {
+    dir.Write(name, text);
+    std::string said(Tokenizer::Load(dir.path()).status().message());
+    dir.Write(name, "{}");
+    return said;
+  };
+  EXPECT_THAT(message("added_tokens.json", "[]"), HasSubstr("added_tokens.json: not an object"));
+  EXPECT_THAT(message("added_tokens.json", R"({"<a>": "b"})"), HasSubstr("added_tokens.json.<a>"));
+  EXPECT_THAT(message("added_tokens.json", R"({"<a>": -1})"), HasSubstr("outside [0, "));
+  EXPECT_THAT(message("special_tokens_map.json", "1"), HasSubstr("special_tokens_map.json"));
+  EXPECT_THAT(message("tokenizer_config.json", R"({"added_tokens_decoder": []})"),
+              HasSubstr("tokenizer_config.json: added_tokens_decoder: not an object"));
 }
 
 }  // namespace

@@ -96,6 +96,38 @@ TEST(TokenizerTest, InvalidUtf8IsRefusedWithItsOffset) {
               HasSubstr("byte 4"));
 }
 
+// A prompt that a client has rendered by the model's chat template.
+TEST(TokenizerTest, SpecialTokensAreReadInAPromptAndNotInAUsersText) {
+  const auto tokenizer = TinyTokenizer();
+  const std::string text = "<|end|>hello<|end|>";
+  const std::vector<Segment> written = {{text, /*from_user=*/false}};
+  EXPECT_EQ(*tokenizer->EncodePrompt(text), *tokenizer->EncodeSegments(written));
+  EXPECT_EQ(tokenizer->EncodePrompt(text)->front(), *tokenizer->SpecialId("<|end|>"));
+  EXPECT_EQ(*tokenizer->EncodePrompt(text, {.splits_special = true}), *tokenizer->Encode(text));
+  EXPECT_GT(tokenizer->Encode(text)->size(), tokenizer->EncodePrompt(text)->size());
+}
+
+// As AddedVocabulary of the tokenizers library finds them.
+TEST(TokenizerTest, AddedTokensMayTakeBlanksAndMayStandAlone) {
+  TokenizerSpec spec = TinySpec();
+  spec.added_tokens = {
+      {.content = "<l>", .id = 310, .special = true, .lstrip = true},
+      {.content = "<r>", .id = 311, .special = true, .rstrip = true},
+      {.content = "word", .id = 312, .single_word = true},
+      {.content = "<n>", .id = 313, .normalized = true, .lstrip = true, .rstrip = true}};
+  const auto tokenizer = Tokenizer::Create(spec);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const auto ids = [&](std::string_view text) { return *(*tokenizer)->EncodePrompt(text); };
+  EXPECT_THAT(ids("a \u3000\t<l> b"), ElementsAre('a', 310, ' ', 'b'));
+  EXPECT_THAT(ids("a <r> \n\u2003b"), ElementsAre('a', ' ', 311, 'b'));
+  EXPECT_THAT(ids("  <r> <l>"), ElementsAre(' ', ' ', 311, 310)) << "nothing twice";
+  EXPECT_THAT(ids("a <n>\x1f<n> "), ElementsAre('a', 313, 0x1F, 313));
+  EXPECT_THAT(ids("word word. (word)"), ElementsAre(312, ' ', 312, '.', ' ', '(', 312, ')'));
+  for (const std::string_view inside : {"words", "sword", "\u00e9word", "word_", "word\u0301"}) {
+    EXPECT_THAT(ids(inside), testing::Not(testing::Contains(312))) << inside;
+  }
+}
+
 TEST(TokenizerTest, TextBeyondTheLimitIsRefused) {
   const auto tokenizer = TinyTokenizer();
   const std::vector<Segment> segments = {{std::string(kEncodeBytesMax, 'a'), true}, {"b", false}};

@@ -202,6 +202,28 @@ bool IsPythonSpace(char32_t c) {
          c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
+bool IsBlank(char32_t c) { return IsPythonSpace(c) && !(c >= 0x1C && c <= 0x1F); }
+
+bool IsWordCharacter(char32_t c) {
+  if (c == 0x200C || c == 0x200D) return true;  // joiners
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return c >= 0x24B6 && c <= 0x24E9;  // letters in circles
+  }
+}
+
 bool IsPrintable(char32_t c) {
   if (c < 0x80) return c >= 0x20 && c < 0x7F;
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {

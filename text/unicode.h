@@ -37,6 +37,10 @@ std::string NormalizeNfc(std::string_view text);
 
 // str.isspace of Python, which is also \s of its regular expressions.
 bool IsPythonSpace(char32_t code_point);
+// White_Space of Unicode, which is \s of most other regular expressions.
+bool IsBlank(char32_t code_point);
+// Stands inside words: \w of Unicode's regular expressions.
+bool IsWordCharacter(char32_t code_point);
 // str.isprintable of Python: repr() escapes the others.
 bool IsPrintable(char32_t code_point);
 
