@@ -193,6 +193,17 @@ void AddAskerFlags(FlagSet* set, AskerFlags* flags) {
         .show_default = true}});
 }
 
+void AddTextReadingFlags(FlagSet* set, TextReadingFlags* flags) {
+  set->Add({
+      {.names = "--split-special-tokens",
+       .variable = &flags->split_special_tokens,
+       .help = "Special tokens that the text spells (\"<|im_end|>\") stay text"},
+      {.names = "--omit-special-tokens",
+       .variable = &flags->omit_special_tokens,
+       .help = "Put no token before the text, where the model has one for that (\"<s>\")"},
+  });
+}
+
 void FillAsker(const AskerFlags& flags, v1::GenerateRequest* request) {
   request->set_tenant(flags.tenant);
   request->set_priority(flags.priority);

@@ -71,6 +71,21 @@ struct AskerFlags {
 void AddAskerFlags(FlagSet* set, AskerFlags* flags);
 void FillAsker(const AskerFlags& flags, v1::GenerateRequest* request);
 
+// The way in which a prompt's text becomes ids, for commands that take one.
+struct TextReadingFlags {
+  bool split_special_tokens = false;
+  bool omit_special_tokens = false;
+};
+void AddTextReadingFlags(FlagSet* set, TextReadingFlags* flags);
+// Into the field of that name, which stays unset where no flag was given.
+template <typename Request>
+void FillTextReading(const TextReadingFlags& flags, Request* request) {
+  if (flags.split_special_tokens) {
+    request->mutable_text_reading()->set_split_special_tokens(true);
+  }
+  if (flags.omit_special_tokens) request->mutable_text_reading()->set_omit_special_tokens(true);
+}
+
 // `message` as JSON on one line, or indented for people; field names as in proto/, numbers that are
 // 0 included.
 std::string ToJson(const google::protobuf::Message& message, bool indented);

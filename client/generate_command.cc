@@ -26,6 +26,7 @@ Examples:
   tutti generate --prompt "Once upon a time" --outputs 3
 
 Without --prompt, --prompt-file and --token-ids the prompt is read from standard input.
+A prompt may be one that a chat template has rendered: special tokens in it are read as such.
 Several outputs are printed one after the other, each below a line that names its seed.
 --json prints one JSON object per message of the stream (tutti.v1.GenerateResponse).
 Exit codes: 0 done, 1 failed, 2 bad input, 3 service not reachable or not serving, 4 timeout,
@@ -39,6 +40,7 @@ struct GenerateFlags {
   std::string prompt;
   std::string prompt_file;
   std::string token_ids;
+  TextReadingFlags text_reading;
   AskerFlags asker;
   uint32_t outputs = 1;
   bool json = false;
@@ -86,6 +88,7 @@ int RunGenerate(const FlagSet& set, const GenerateFlags& flags) {
   request.set_request_id(flags.request_id);
   request.set_n(flags.outputs);
   FillAsker(flags.asker, &request);
+  FillTextReading(flags.text_reading, &request);
   if (auto status = FillPrompt(set, flags, &request); !status.ok()) return Fail(status);
   if (auto status = FillSampling(flags.sampling, request.mutable_sampling()); !status.ok()) {
     return Fail(status);
@@ -148,6 +151,7 @@ Command MakeGenerateCommand(FlagSet* program) {
        .check = Positive(),
        .show_default = true},
   });
+  AddTextReadingFlags(set, &flags->text_reading);
   AddAskerFlags(set, &flags->asker);
   set->Add({
       {.names = "--json",

@@ -23,12 +23,14 @@ struct TokenizeFlags {
   ServiceFlags service;
   std::string text;
   std::string message;
+  TextReadingFlags text_reading;
   bool json = false;
   bool ids_only = false;
 };
 
 absl::StatusOr<v1::TokenizeRequest> MakeRequest(const FlagSet& set, const TokenizeFlags& flags) {
   v1::TokenizeRequest request;
+  FillTextReading(flags.text_reading, &request);
   if (set.Given("--message")) {
     v1::ChatMessage* message = request.mutable_chat()->add_messages();
     message->set_role("user");
@@ -86,6 +88,7 @@ Command MakeTokenizeCommand(FlagSet* program) {
        .help = "Ids only, as --token-ids of generate takes them",
        .excludes = {"--json"}},
   });
+  AddTextReadingFlags(set, &flags->text_reading);
   AddServiceFlags(set, &flags->service);
   set->AddFooter(kTokenizeExamples);
   return {set, [set, flags] { return RunTokenize(*set, *flags); }};

@@ -38,7 +38,7 @@ const ServedModel* DetokenizeTest::model_ = nullptr;
 TEST_F(DetokenizeTest, GivesBackWhatWasTokenized) {
   for (const std::string text :
        {"", "hello", " two  spaces ", "12 + 30 = 42\n", "naïve 🙂 日本語"}) {
-    const auto ids = model_->EncodeText(text, "text");
+    const auto ids = model_->EncodeText(text, {}, "text");
     ASSERT_TRUE(ids.ok()) << ids.status();
     ASSERT_TRUE(Try(Of({ids->begin(), ids->end()})).ok());
     EXPECT_EQ(response_.text(), text);
@@ -58,7 +58,7 @@ TEST_F(DetokenizeTest, SpecialTokensAreLeftOutUnlessWanted) {
 }
 
 TEST_F(DetokenizeTest, APartOfACharacterIsReplaced) {
-  const auto ids = model_->EncodeText("🙂", "text");
+  const auto ids = model_->EncodeText("🙂", {}, "text");
   ASSERT_TRUE(ids.ok() && ids->size() > 1) << "the demo model spells it in bytes";
   ASSERT_TRUE(Try(Of({ids->front()})).ok());
   EXPECT_EQ(response_.text(), "\xef\xbf\xbd");
@@ -90,7 +90,7 @@ TEST_F(DetokenizeTest, HoldsItsLimits) {
   EXPECT_EQ(text.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(text.message()), HasSubstr(absl::StrCat("from ids[", most, "]")));
   // Ids of one byte each: their count.
-  const auto ids = model_->EncodeText("a", "text");
+  const auto ids = model_->EncodeText("a", {}, "text");
   ASSERT_TRUE(ids.ok() && ids->size() == 1);
   EXPECT_TRUE(Try(Of(std::vector<int32_t>(door::kDetokenizeIdsMax, ids->front()))).ok());
   EXPECT_EQ(response_.text().size(), static_cast<size_t>(door::kDetokenizeIdsMax));

@@ -36,7 +36,10 @@ absl::Status AddWord(std::string_view word, const std::string& path, const Serve
     absl::StatusOr<std::vector<TokenId>> ids = model.tokenizer->Encode(text);
     if (!ids.ok()) return Annotate(ids.status(), path);
     if (ids->empty()) return BadWord(path, "has no tokens");
-    banned->insert(*std::move(ids));
+    // One with a token that the model has no row for never comes.
+    const bool may_come = std::all_of(ids->begin(), ids->end(),
+                                      [&](TokenId id) { return id < model.config.vocab_size; });
+    if (may_come) banned->insert(*std::move(ids));
   }
   return absl::OkStatus();
 }

@@ -19,7 +19,7 @@ absl::StatusOr<std::vector<TokenId>> PromptOf(const v1::LookupPrefixRequest& req
                                               const ServedModel& model) {
   switch (request.prompt_case()) {
     case v1::LookupPrefixRequest::kText:
-      return model.EncodeText(request.text(), "text", model.max_model_len);
+      return model.EncodeText(request.text(), request.text_reading(), "text", model.max_model_len);
     case v1::LookupPrefixRequest::kChat:
       return model.EncodeChat(request.chat(), "chat", model.max_model_len);
     case v1::LookupPrefixRequest::kTokenIds: {
@@ -44,7 +44,7 @@ absl::Status Tokenize(const v1::TokenizeRequest& request, const ServedModel& mod
   std::vector<TokenId> ids;
   switch (request.prompt_case()) {
     case v1::TokenizeRequest::kText: {
-      TUTTI_ASSIGN_OR_RETURN(ids, model.EncodeText(request.text(), "text"));
+      TUTTI_ASSIGN_OR_RETURN(ids, model.EncodeText(request.text(), request.text_reading(), "text"));
       break;
     }
     case v1::TokenizeRequest::kChat: {

@@ -90,8 +90,9 @@ absl::StatusOr<std::vector<TokenId>> BuildPrompt(const v1::GenerateRequest& mess
   const int64_t ids_max = keep > 0 ? text::Tokenizer::kAllIds : model.max_model_len;
   switch (message.prompt_case()) {
     case v1::GenerateRequest::kText:
-      return KeepLast(keep,
-                      ExplainLength(model.EncodeText(message.text(), "text", ids_max), model));
+      return KeepLast(keep, ExplainLength(model.EncodeText(message.text(), message.text_reading(),
+                                                           "text", ids_max),
+                                          model));
     case v1::GenerateRequest::kChat:
       return KeepLast(keep,
                       ExplainLength(model.EncodeChat(message.chat(), "chat", ids_max), model));

@@ -33,6 +33,9 @@ constexpr RequestFieldLimit kLimits[] = {
     {"GenerateRequest.resume", Kind::kNested},
     {"GenerateRequest.cache_salt", Kind::kBytes, 0, kCacheSaltBytesMax},
     {"GenerateRequest.truncate_prompt_tokens", Kind::kAny},
+    {"GenerateRequest.text_reading", Kind::kNested},
+    {"TextReading.split_special_tokens", Kind::kAny},
+    {"TextReading.omit_special_tokens", Kind::kAny},
     // The token of a stream that goes on: tried in resume_builder_test.cc and resume_token_test.cc.
     {"Resume.token", Kind::kNamed},
     {"Resume.outputs", Kind::kNested},
@@ -84,6 +87,7 @@ constexpr RequestFieldLimit kLimits[] = {
     {"TokenizeRequest.model", Kind::kNamed},
     {"TokenizeRequest.text", Kind::kBytes, 0, door::kPromptBytesMax},
     {"TokenizeRequest.chat", Kind::kNested},
+    {"TokenizeRequest.text_reading", Kind::kNested},
     // Tried in detokenize_test.cc.
     {"DetokenizeRequest.model", Kind::kNamed},
     {"DetokenizeRequest.ids", Kind::kId, 0, door::kDetokenizeIdsMax},
@@ -92,6 +96,7 @@ constexpr RequestFieldLimit kLimits[] = {
     {"LookupPrefixRequest.token_ids", Kind::kNested},
     {"LookupPrefixRequest.chat", Kind::kNested},
     {"LookupPrefixRequest.tenant", Kind::kBytes, 0, door::kTenantBytesMax},
+    {"LookupPrefixRequest.text_reading", Kind::kNested},
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "model/model_folder.h"
 #include "model/weight_map.h"
 #include "spdlog/spdlog.h"
+#include "text/template_check.h"
 
 namespace tutti::coordinator {
 absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesystem::path& dir,
@@ -71,14 +72,16 @@ absl::Status ServedModel::LoadTokenizer(const std::filesystem::path& dir) {
   if (!loaded.ok()) return loaded.status();
   tokenizer = *std::move(loaded);
   if (tokenizer->vocab_size() > config.vocab_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(dir.string(), ": the tokenizer has ", tokenizer->vocab_size(),
-                     " tokens, config.json's vocab_size is ", config.vocab_size));
+    spdlog::warn(
+        "model '{}': the tokenizer has {} tokens, config.json's vocab_size is {}: prompts with the "
+        "others are refused, and they are never drawn",
+        name, tokenizer->vocab_size(), config.vocab_size);
   }
   // Families whose configuration names only the end of text end a turn with other tokens.
   std::vector<int32_t>& ends = generation.eos_token_ids;
   for (const TokenId id : tokenizer->end_of_turn()) {
-    if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
+    if (id < config.vocab_size && std::find(ends.begin(), ends.end(), id) == ends.end())
+      ends.push_back(id);
   }
   return absl::OkStatus();
 }
@@ -86,6 +89,12 @@ absl::Status ServedModel::LoadTokenizer(const std::filesystem::path& dir) {
 absl::Status ServedModel::LoadTemplate(const std::filesystem::path& dir, const std::string& file) {
   chat_template = text::LoadChatTemplate(dir, file);
   const absl::Status& why = chat_template.status();
+  if (why.ok() && tokenizer != nullptr) {
+    for (const std::string& fault :
+         text::TemplateFaults(*chat_template, *tokenizer, generation.eos_token_ids)) {
+      spdlog::warn("model '{}': {}", name, fault);
+    }
+  }
   if (why.ok()) return why;
   if (!file.empty()) return Annotate(why, "--chat-template");
   if (tokenizer != nullptr) {
@@ -102,7 +111,20 @@ absl::Status ServedModel::CheckHasTokenizer(const std::string& path) const {
       path, ": model '", name, "' has no tokenizer files; send the prompt as token_ids"));
 }
 
+// Some checkpoints have tokens for which their embedding has no row.
+absl::Status ServedModel::CheckHasRows(std::span<const TokenId> ids,
+                                       const std::string& path) const {
+  if (tokenizer->vocab_size() <= config.vocab_size) return absl::OkStatus();
+  const auto without =
+      std::find_if(ids.begin(), ids.end(), [this](TokenId id) { return id >= config.vocab_size; });
+  if (without == ids.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, " has the token \"", std::string(tokenizer->TokenText(*without).value_or("")), "\" (",
+      *without, "), and the model has rows for ids 0 to ", config.vocab_size - 1));
+}
+
 absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeText(const std::string& text,
+                                                             const v1::TextReading& reading,
                                                              const std::string& path,
                                                              int64_t ids_max) const {
   TUTTI_RETURN_IF_ERROR(CheckHasTokenizer(path));
@@ -110,8 +132,13 @@ absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeText(const std::string& 
     return absl::InvalidArgumentError(
         absl::StrCat(path, " has ", text.size(), " bytes, the limit is ", door::kPromptBytesMax));
   }
-  absl::StatusOr<std::vector<TokenId>> ids = tokenizer->EncodePrompt(text, ids_max);
+  absl::StatusOr<std::vector<TokenId>> ids =
+      tokenizer->EncodePrompt(text,
+                              {.splits_special = reading.split_special_tokens(),
+                               .adds_prefix = !reading.omit_special_tokens()},
+                              ids_max);
   if (!ids.ok()) return Annotate(ids.status(), path);
+  TUTTI_RETURN_IF_ERROR(CheckHasRows(*ids, path));
   return ids;
 }
 
@@ -148,6 +175,7 @@ absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeChat(const v1::ChatMessa
   }
   absl::StatusOr<std::vector<TokenId>> ids = tokenizer->EncodeSegments(*segments, ids_max);
   if (!ids.ok()) return Annotate(ids.status(), path);
+  TUTTI_RETURN_IF_ERROR(CheckHasRows(*ids, path));
   return ids;
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,9 @@ struct ServedModel {
 
   // Token ids of a text or a conversation. INVALID_ARGUMENT names the field below `path`;
   // OUT_OF_RANGE as soon as it is certain that there are more than `ids_max`.
-  absl::StatusOr<std::vector<TokenId>> EncodeText(const std::string& text, const std::string& path,
+  absl::StatusOr<std::vector<TokenId>> EncodeText(const std::string& text,
+                                                  const v1::TextReading& reading,
+                                                  const std::string& path,
                                                   int64_t ids_max = text::Tokenizer::kAllIds) const;
   absl::StatusOr<std::vector<TokenId>> EncodeChat(const v1::ChatMessages& chat,
                                                   const std::string& path,
@@ -52,6 +55,7 @@ struct ServedModel {
   absl::Status LoadTemplate(const std::filesystem::path& dir, const std::string& file);
   // FAILED_PRECONDITION where there is no tokenizer.
   absl::Status CheckHasTokenizer(const std::string& path) const;
+  absl::Status CheckHasRows(std::span<const TokenId> ids, const std::string& path) const;
 };
 
 // INVALID_ARGUMENT naming `path` for an id that the vocabulary does not have.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/files_testing.h"
 #include "coordinator/model_testing.h"
 
@@ -41,7 +42,7 @@ TEST(ServedModelTest, ATemplateThatCannotBeCompiledRefusesChatsOnly) {
   dir.Write("chat_template.jinja", "line\n{{ messages|nope }}");
   const auto model = ServedModel::Load(dir.path(), "demo", 0);
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_TRUE((*model)->EncodeText("12+30=", "prompt").ok());
+  EXPECT_TRUE((*model)->EncodeText("12+30=", {}, "prompt").ok());
   const absl::Status refused = (*model)->EncodeChat(Hello(), "prompt.chat").status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(MessageOf(refused), HasSubstr("line 2: no filter named 'nope'"));
@@ -69,11 +70,45 @@ TEST(ServedModelTest, WithoutATokenizerIdsAreServed) {
   LinkDemo(dir, "tokenizer");
   const auto model = ServedModel::Load(dir.path(), "demo", 0);
   ASSERT_TRUE(model.ok()) << model.status();
-  for (const absl::Status& status : {(*model)->EncodeText("a", "prompt").status(),
+  for (const absl::Status& status : {(*model)->EncodeText("a", {}, "prompt").status(),
                                      (*model)->EncodeChat(Hello(), "prompt").status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(MessageOf(status), HasSubstr("no tokenizer files; send the prompt as token_ids"));
   }
+}
+
+// As a client that renders its prompts itself sends them.
+TEST(ServedModelTest, ARenderedPromptHasTheIdsOfItsConversation) {
+  const auto model = ServedModel::Load(DemoModelDir(), "demo", 0);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto chat = (*model)->EncodeChat(Hello(), "chat");
+  ASSERT_TRUE(chat.ok()) << chat.status();
+  std::string rendered;
+  for (const TokenId id : *chat) rendered += std::string(*(*model)->tokenizer->TokenText(id));
+  v1::TextReading reading;
+  reading.set_omit_special_tokens(true);
+  EXPECT_EQ(*(*model)->EncodeText(rendered, reading, "text"), *chat);
+  reading.set_split_special_tokens(true);
+  EXPECT_EQ(*(*model)->EncodeText(rendered, reading, "text"),
+            *(*model)->tokenizer->Encode(rendered));
+  EXPECT_NE(*(*model)->EncodeText(rendered, reading, "text"), *chat);
+}
+
+TEST(ServedModelTest, ATokenWithoutARowIsRefusedAndTheOthersAreServed) {
+  TempDir dir;
+  LinkDemo(dir, "tokenizer_config");
+  const auto whole = ServedModel::Load(DemoModelDir(), "demo", 0);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const int64_t rows = (*whole)->config.vocab_size;
+  dir.Write("tokenizer_config.json",
+            absl::StrCat(R"({"added_tokens_decoder": {")", rows, R"(": {"content": "<extra>"}}})"));
+  const auto model = ServedModel::Load(dir.path(), "demo", 0);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(*(*model)->EncodeText("hello", {}, "text"), *(*whole)->EncodeText("hello", {}, "text"));
+  const absl::Status refused = (*model)->EncodeText("a <extra>", {}, "text").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(refused),
+              HasSubstr(absl::StrCat("text has the token \"<extra>\" (", rows)));
 }
 
 class ContinuedMessageTest : public ::testing::Test {

@@ -297,6 +297,14 @@ class Behaviour:
                           "max_tokens": 1, "min_tokens": 1, "bad_words": ["no"], "allowed_token_ids": [8, 9]},
                 cache_salt=b"s", truncate_prompt_tokens=1))
 
+    def test_how_a_text_is_read(self):
+        with serving() as service:
+            self.ask(service, prompt="<s>hi", split_special_tokens=True, add_special_tokens=False)
+            reading = service.requests[0].text_reading
+            self.assertTrue(reading.split_special_tokens and reading.omit_special_tokens)
+            self.ask(service, prompt="hi", split_special_tokens=False, add_special_tokens=True)
+            self.assertFalse(service.requests[1].HasField("text_reading"))
+
     def test_a_conversation(self):
         with serving() as service:
             self.ask(service, prompt=None, template_kwargs_json="{}", messages=[

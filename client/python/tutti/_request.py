@@ -25,6 +25,10 @@ def build(prompt: str | None, asked: Asked, tenant: str | bytes | None = None) -
     salt = asked.get("cache_salt", b"")
     request.cache_salt = salt.encode() if isinstance(salt, str) else salt
     request.truncate_prompt_tokens = asked.get("truncate_prompt_tokens", 0)
+    if asked.get("split_special_tokens"):
+        request.text_reading.split_special_tokens = True
+    if not asked.get("add_special_tokens", True):
+        request.text_reading.omit_special_tokens = True
     if asked.get("continue_final_message") and messages is None:
         raise ValueError("continue_final_message is for messages")
     if prompt is not None:

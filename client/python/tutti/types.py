@@ -161,6 +161,8 @@ class Asked(Sampling, total=False):
     messages: Sequence[Message | Mapping[str, str]]
     template_kwargs_json: str    # for the chat template, with `messages`
     continue_final_message: bool  # the answer goes on with the last of `messages`
+    split_special_tokens: bool   # special tokens that the prompt spells stay text
+    add_special_tokens: bool     # put before the prompt what the model's authors put before every one; True by default
     truncate_prompt_tokens: int  # only so many of the prompt's last tokens are the prompt
     cache_salt: str | bytes      # cached prompts are found by requests with the same salt only
     n: int                       # outputs, 1 by default
