@@ -189,7 +189,8 @@ TEST(ChooseParse, FollowsRequestTemplateAndOperator) {
                            .parse;
   EXPECT_TRUE(options->one_call_only);
   EXPECT_FALSE(options->tells_reasoning);
-  EXPECT_EQ(options->functions.at("get_weather").at("days"), ValueType::kNumber);
+  EXPECT_EQ(options->functions.at("get_weather").at("days").types,
+            (std::vector{ValueTypes::Type::kInteger, ValueTypes::Type::kNull}));
   EXPECT_EQ(Chosen(kTools, {}, {.tools = ToolForm::kNone}).parse, nullptr);
   EXPECT_EQ(Chosen(kTools, {}, {.tools = ToolForm::kLlama3}).parse->form.tools, ToolForm::kLlama3);
   EXPECT_EQ(Chosen(R"("n": 1)", kQwen3, {.reasoning = ReasoningForm::kNone}).parse, nullptr);

@@ -158,6 +158,8 @@ inline constexpr size_t kMarkupBlanksMax = 64;
 inline constexpr size_t kFunctionNameBytesMax = 256;
 // Calls of one output. Models are told to make a few at once.
 inline constexpr size_t kCallsPerOutputMax = 128;
+// Schemas and listed values that are looked at to find the types of one function's parameters.
+inline constexpr int64_t kSchemaVisitsMax = 10'000;
 // JSON of `tools` in a request, or of chat_template_kwargs: the service takes as much for both.
 inline constexpr size_t kTemplateValueBytesMax = 64 << 10;
 

@@ -5,37 +5,6 @@
 namespace tutti::gateway {
 namespace {
 
-// The type of a value by its schema. Where it may be a text too, what the model writes is one.
-ValueType TypeOf(const Json& schema) {
-  if (!schema.is_object()) return ValueType::kText;
-  const Json type = schema.value("type", Json());
-  const Json alternatives = schema.value("anyOf", Json::array());
-  ValueType found = ValueType::kText;
-  bool any = false;
-  const auto take = [&](const Json& name) {
-    if (name == "null") return true;
-    if (name != "integer" && name != "number" && name != "boolean" && name != "array" &&
-        name != "object") {
-      return false;
-    }
-    const ValueType one = name == "boolean"                     ? ValueType::kBoolean
-                          : name == "array" || name == "object" ? ValueType::kNested
-                                                                : ValueType::kNumber;
-    const bool same = !any || found == one;
-    any = true;
-    found = one;
-    return same;
-  };
-  bool right = true;
-  for (const Json& name : type.is_array() ? type : Json::array({type})) {
-    if (!name.is_null()) right = right && take(name);
-  }
-  for (const Json& schema_of_one : alternatives.is_array() ? alternatives : Json::array()) {
-    right = right && schema_of_one.is_object() && take(schema_of_one.value("type", Json()));
-  }
-  return right ? found : ValueType::kText;
-}
-
 void ReadFunction(FieldReader* fields, const Json& function, Functions* functions) {
   FieldReader named(function, fields->PathOf("function."));
   const auto name = named.Text("name");
@@ -49,11 +18,7 @@ void ReadFunction(FieldReader* fields, const Json& function, Functions* function
   }
   named.RefuseOthers();
   if (named.error().has_value()) return fields->Fail(*named.error());
-  auto& types = (*functions)[*name];
-  if (parameters == nullptr) return;
-  const auto properties = parameters->find("properties");
-  if (properties == parameters->end() || !properties->is_object()) return;
-  for (const auto& [key, schema] : properties->items()) types[key] = TypeOf(schema);
+  (*functions)[*name] = parameters == nullptr ? Parameters() : ParametersOf(*parameters);
 }
 
 void ReadTools(FieldReader* fields, const Json& tools, Functions* functions) {

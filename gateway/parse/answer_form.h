@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/parse/value_types.h"
+
 namespace tutti::gateway {
 
 enum class ToolForm : uint8_t {
@@ -46,11 +48,8 @@ std::optional<ReasoningForm> ReasoningFormNamed(std::string_view name);
 std::string ToolFormNames();
 std::string ReasoningFormNames();
 
-// The types that a parameter's schema lets a value have, where the model writes it without quotes.
-enum class ValueType : uint8_t { kText, kNumber, kBoolean, kNested };
-
-// The functions that may be called, by name; of each, its parameters by name.
-using Functions = std::map<std::string, std::map<std::string, ValueType>, std::less<>>;
+// The functions that may be called, by name.
+using Functions = std::map<std::string, Parameters, std::less<>>;
 
 // The forms that are looked for in the outputs of one request.
 struct ParseOptions {

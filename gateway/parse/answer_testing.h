@@ -17,8 +17,10 @@ namespace tutti::gateway {
 
 inline const Functions kFunctions = {
     {"get_weather",
-     {{"city", ValueType::kText}, {"days", ValueType::kNumber}, {"metric", ValueType::kBoolean}}},
-    {"write_file", {{"path", ValueType::kText}, {"lines", ValueType::kNested}}},
+     {{"city", {}},
+      {"days", {.types = {ValueTypes::Type::kNumber}}},
+      {"metric", {.types = {ValueTypes::Type::kBoolean}}}}},
+    {"write_file", {{"path", {}}, {"lines", {.types = {ValueTypes::Type::kArray}}}}},
     {"now", {}},
 };
 

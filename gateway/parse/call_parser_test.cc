@@ -93,6 +93,36 @@ TEST(XmlCalls, AreFound) {
         });
 }
 
+// </parameter> is missing.
+TEST(XmlCalls, ValuesEndWithTheNextParameterOrTheFunction) {
+  Check(Options(ToolForm::kQwenXml),
+        {
+            {"<tool_call>\n<function=get_weather>\n<parameter=city>\na\n<parameter=days>\n3\n"
+             "</function>\n</tool_call>\nand",
+             {"and", "", {{"get_weather", R"({"city": "a", "days": 3})"}}, true}},
+            {"<tool_call><function=get_weather><parameter=city>a</function></tool_call>",
+             {"", "", {{"get_weather", R"({"city": "a"})"}}, true}},
+            {"<function=get_weather>\n<parameter=city>\na\n</function>\nand",
+             {"and", "", {{"get_weather", R"({"city": "a"})"}}, true}},
+            {"<function=get_weather><parameter=city>a</function>\n<function=now></function>",
+             {"", "", {{"get_weather", R"({"city": "a"})"}, {"now", "{}"}}, true}},
+            {"<tool_call>\n<function=get_weather>\n<parameter=city>\na\n</function>",
+             {"", "", {{"get_weather", R"({"city": "a"})"}}, true}},
+            // A line that begins with no other parameter of the function, or with one that has been
+            // given, is text; so is the end of a function that no call's end follows.
+            {"<tool_call>\n<function=write_file>\n<parameter=path>\na\n<parameter=mode>\n"
+             "<parameter=path>\n</function>\nb\n</parameter>\n</function>\n</tool_call>",
+             {"",
+              "",
+              {{"write_file",
+                R"({"path": "a\n<parameter=mode>\n<parameter=path>\n</function>\nb"})"}},
+              true}},
+            {"<tool_call>\n<function=write_file>\n<parameter=path>\nx <parameter=lines>\n"
+             "<parameter=li\n</parameter>\n</function>\n</tool_call>",
+             {"", "", {{"write_file", R"({"path": "x <parameter=lines>\n<parameter=li"})"}}, true}},
+        });
+}
+
 TEST(XmlCalls, ThatAreNoneAreText) {
   CheckIsText(Options(ToolForm::kQwenXml),
               {
@@ -111,6 +141,8 @@ TEST(XmlCalls, ThatBreakOffKeepWhatHasBeenSaid) {
         {
             {"<function=get_weather>\n<parameter=city>\nPar\n</para",
              {"", "", {{"get_weather", "{\"city\": \"Par\\n</para"}}, false}},
+            {"<function=get_weather>\n<parameter=city>\na\n<parameter=da",
+             {"", "", {{"get_weather", "{\"city\": \"a\\n<parameter=da"}}, false}},
             {"<function=get_weather>\n<parameter=days>\n3",
              {"", "", {{"get_weather", "{\"days\": 3"}}, false}},
             {"<function=get_weather>\n<parameter=days>3</parameter>\n<parameter=ci",

@@ -4,9 +4,15 @@
 
 #include "gateway/limits.h"
 #include "gateway/parse/json_scanner.h"
-#include "gateway/parse/value_text.h"
 
 namespace tutti::gateway {
+namespace {
+
+// What a value may end with beside its own tag.
+constexpr std::string_view kNextParameter = "\n<parameter=";
+constexpr std::string_view kEndOnALine = "\n</function>";
+
+}  // namespace
 
 void XmlCalls::Push(char c, AnswerPieces* pieces) {
   switch (state_) {
@@ -22,6 +28,10 @@ void XmlCalls::Push(char c, AnswerPieces* pieces) {
       return PushKey(c, pieces);
     case State::kValue:
       return PushValue(c, pieces);
+    case State::kNextKey:
+      return PushNextKey(c, pieces);
+    case State::kMayEnd:
+      return PushMayEnd(c, pieces);
     case State::kClose:
       return PushClose(c, pieces);
   }
@@ -35,7 +45,8 @@ void XmlCalls::PushText(char c, AnswerPieces* pieces) {
   Text(text, pieces);
   if (tag == TagFinder::kNone) return;
   has_outer_tag_ = tag < 2;
-  announced_ = has_parameters_ = false;
+  announced_ = false;
+  given_.clear();
   held_ = tag % 2 == 0 ? "\n" : "";
   held_ += has_outer_tag_ ? "<tool_call>" : "<function=";
   name_.clear();
@@ -84,10 +95,15 @@ void XmlCalls::PushNext(char c, AnswerPieces* pieces) {
     state_ = State::kKey;
     return;
   }
-  Arguments(has_parameters_ ? "}" : "{}", pieces);
-  Complete();
+  EndFunction(pieces);
   state_ = has_outer_tag_ ? State::kClose : State::kText;
+}
+
+void XmlCalls::EndFunction(AnswerPieces* pieces) {
+  Arguments(given_.empty() ? "{}" : "}", pieces);
+  Complete();
   skip_line_ends_ = true;
+  state_ = State::kText;
 }
 
 void XmlCalls::PushKey(char c, AnswerPieces* pieces) {
@@ -98,12 +114,13 @@ void XmlCalls::PushKey(char c, AnswerPieces* pieces) {
     return;
   }
   if (!MakeSureItIsAnnounced(pieces)) return Fail(c, pieces);
-  const auto& types = functions().find(function_)->second;
-  const auto found = types.find(name_);
-  type_ = found == types.end() ? ValueType::kText : found->second;
-  std::string json = std::exchange(has_parameters_, true) ? ", \"" : "{\"";
+  const Parameters& parameters = functions().find(function_)->second;
+  const auto found = parameters.find(name_);
+  types_ = found == parameters.end() || found->second.is_text() ? nullptr : &found->second;
+  std::string json = given_.empty() ? "{\"" : ", \"";
+  given_.insert(name_);
   AppendEscaped(std::exchange(name_, {}), &json);
-  json += type_ == ValueType::kText ? "\": \"" : "\": ";
+  json += types_ == nullptr ? "\": \"" : "\": ";
   Arguments(json, pieces);
   at_value_begin_ = true;
   value_.clear();
@@ -114,20 +131,65 @@ void XmlCalls::PushValue(char c, AnswerPieces* pieces) {
   std::string text;
   const int tag = value_end_.Push(c, &text);
   TakeValue(text, pieces);
-  if (tag == TagFinder::kNone) return;
+  switch (tag) {
+    case TagFinder::kNone:
+      return;
+    case 0:
+    case 1:
+      EndValue(pieces);
+      state_ = State::kNext;
+      return;
+    case 2:
+      state_ = State::kNextKey;
+      return;
+    default:
+      end_tag_ = tag == 3 ? kEndOnALine : kEndOnALine.substr(1);
+      state_ = State::kMayEnd;
+      return;
+  }
+}
+
+void XmlCalls::PushNextKey(char c, AnswerPieces* pieces) {
+  if (c != '>') {
+    name_ += c;
+    if (c != '\n' && name_.size() < kFunctionNameBytesMax) return;
+  } else if (functions().find(function_)->second.contains(name_) && !given_.contains(name_)) {
+    EndValue(pieces);
+    return PushKey(c, pieces);
+  } else {
+    name_ += c;
+  }
+  GoOnWithValue(kNextParameter, std::exchange(name_, {}), pieces);
+}
+
+void XmlCalls::PushMayEnd(char c, AnswerPieces* pieces) {
+  const bool on_a_line = end_tag_ == kEndOnALine;
+  const NextWord::At at = behind_end_.Push(c);
+  if (at == NextWord::At::kOpen) return;
+  const bool closes = behind_end_.found() == "</tool_call>";
+  const std::string all = behind_end_.Release();
+  const bool found = at == NextWord::At::kFound && closes == has_outer_tag_;
+  if (!found && (has_outer_tag_ || !on_a_line)) return GoOnWithValue(end_tag_, all, pieces);
   EndValue(pieces);
-  state_ = State::kNext;
+  EndFunction(pieces);
+  if (!has_outer_tag_) PushAll(all, pieces);
+}
+
+void XmlCalls::GoOnWithValue(std::string_view tag, std::string_view rest, AnswerPieces* pieces) {
+  state_ = State::kValue;
+  TakeValue(tag, pieces);
+  PushAll(rest, pieces);
 }
 
 void XmlCalls::TakeValue(std::string_view text, AnswerPieces* pieces) {
   if (text.empty()) return;
   if (std::exchange(at_value_begin_, false) && text.front() == '\n') text.remove_prefix(1);
   std::string json;
-  if (type_ != ValueType::kText) {
+  if (types_ != nullptr) {
     value_ += text;
     if (value_.size() <= kHeldBytesMax) return;
     // Longer than any value that is no text.
-    type_ = ValueType::kText;
+    types_ = nullptr;
     json = "\"";
     AppendEscaped(std::exchange(value_, {}), &json);
   } else {
@@ -137,7 +199,7 @@ void XmlCalls::TakeValue(std::string_view text, AnswerPieces* pieces) {
 }
 
 void XmlCalls::EndValue(AnswerPieces* pieces) {
-  Arguments(type_ == ValueType::kText ? "\"" : JsonOfValue(value_, type_), pieces);
+  Arguments(types_ == nullptr ? "\"" : JsonOfValue(value_, *types_), pieces);
   value_.clear();
 }
 
@@ -179,8 +241,18 @@ void XmlCalls::Finish(AnswerPieces* pieces) {
       return Text(announced_ ? "<parameter=" + name_ : held_, pieces);
     case State::kValue:
       TakeValue(value_end_.Release(), pieces);
-      if (type_ != ValueType::kText) Arguments(value_, pieces);
+      if (types_ != nullptr) Arguments(value_, pieces);
       return;
+    case State::kNextKey:
+      TakeValue(kNextParameter, pieces);
+      TakeValue(name_, pieces);
+      if (types_ != nullptr) Arguments(value_, pieces);
+      return;
+    case State::kMayEnd:
+      // The outer tag, or nothing, is missing.
+      EndValue(pieces);
+      EndFunction(pieces);
+      return Text(WithoutFirstBlanks(behind_end_.Release()), pieces);
     case State::kClose:
       return Text(WithoutFirstBlanks(close_.Release()), pieces);
   }
