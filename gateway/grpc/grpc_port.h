@@ -14,10 +14,10 @@
 #include "gateway/grpc/admitted_calls.h"
 #include "gateway/grpc/forwarder.h"
 #include "gateway/grpc/inference_service.h"
-#include "gateway/grpc/kserve_service.h"
-#include "gateway/grpc/vllm_service.h"
+#include "gateway/kserve/grpc/kserve_service.h"
 #include "gateway/service/traffic.h"
 #include "gateway/service/upstream.h"
+#include "gateway/vllm/grpc/vllm_service.h"
 #include "transport/certificates.h"
 
 namespace tutti::gateway {

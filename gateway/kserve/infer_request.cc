@@ -9,11 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "door/limits.h"
 #include "gateway/field_reader.h"
-#include "gateway/generation_request.h"
 #include "gateway/kserve/model_facts.h"
 #include "gateway/kserve/sampling_text.h"
 #include "gateway/kserve/tensors.h"
 #include "gateway/limits.h"
+#include "gateway/openai/generation_request.h"
 
 namespace tutti::gateway {
 namespace {

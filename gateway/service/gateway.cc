@@ -9,10 +9,10 @@
 #include "base/build_info.h"
 #include "base/plain_name.h"
 #include "gateway/caller_rules.h"
-#include "gateway/event_stream.h"
 #include "gateway/grpc/grpc_port.h"
 #include "gateway/json_text.h"
 #include "gateway/limits.h"
+#include "gateway/openai/event_stream.h"
 
 namespace tutti::gateway {
 namespace {

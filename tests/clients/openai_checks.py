@@ -208,7 +208,7 @@ def tools_of_a_model_that_calls_none():
 
 @check
 def calls_by_the_stream_helper():
-    """Chunks as the gateway writes them (gateway/choice_text_test.cc), told by a door of our own."""
+    """Chunks as the gateway writes them (gateway/openai/choice_text_test.cc), told by a door of our own."""
     arguments = '{"city": "Paris"}'
     deltas = [{"role": "assistant", "content": ""}, {"reasoning": "Hm."}, {"content": "I look."},
               {"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
@@ -236,7 +236,7 @@ def calls_by_the_stream_helper():
 
 @check
 def reasoning_of_responses():
-    """Events as the gateway writes them (gateway/responses_test.cc), told by a door of our own."""
+    """Events as the gateway writes them (gateway/openai/responses_test.cc), told by a door of our own."""
     thought = {"id": "rs_1", "type": "reasoning", "status": "completed", "summary": [],
                "content": [{"type": "reasoning_text", "text": "Hm."}]}
     message = {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant",

@@ -8,10 +8,10 @@
 
 #include "base/check.h"
 #include "gateway/door_rules.h"
-#include "gateway/generation_request.h"
 #include "gateway/http/head_text.h"
 #include "gateway/http/request_reader.h"
 #include "gateway/limits.h"
+#include "gateway/openai/generation_request.h"
 
 namespace {
 

@@ -30,7 +30,8 @@ LAYERS = {
 AROUND = ["bench", "tools", "tests"]
 # The shells: folders, with all below them, that may see gRPC. All else of the product is core.
 SHELLS = ["transport/grpc", "door/grpc", "coordinator/service", "worker/service", "client",
-          "gateway/service", "gateway/grpc"]
+          "gateway/service", "gateway/grpc", "gateway/openai/service", "gateway/kserve/grpc",
+          "gateway/vllm/grpc"]
 # Where messages of proto/ are included from.
 MESSAGES = "tutti/"
 GRPC_HEADERS = ("grpc/", "grpcpp/")

@@ -22,9 +22,9 @@
 #include "coordinator/service/request_builder.h"
 #include "coordinator/service/request_limits.h"
 #include "door/limits.h"
-#include "gateway/generation_request.h"
 #include "gateway/kserve/infer_request.h"
 #include "gateway/kserve/infer_testing.h"
+#include "gateway/openai/generation_request.h"
 #include "gateway/vllm/engine_request.h"
 #include "text/limits.h"
 

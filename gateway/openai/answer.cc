@@ -1,0 +1,191 @@
+#include "gateway/openai/answer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tutti::gateway {
+namespace {
+
+constexpr char kDone[] = "data: [DONE]\n\n";
+
+}  // namespace
+
+AnswerShape::AnswerShape(const GenerationRequest& request)
+    : chat(request.names.chat),
+      include_usage(request.include_usage),
+      continuous_usage(request.continuous_usage),
+      logprobs(request.logprobs),
+      tokens_as_ids(request.tokens_as_ids),
+      token_ids(request.token_ids),
+      prompt_ids(request.prompt_ids),
+      parse(request.parse),
+      old_reasoning_name(request.old_reasoning_name),
+      choices_per_prompt(std::max(request.calls.front().n(), 1u)),
+      echoes(request.echoes),
+      ends(EndTokens::Of(request.calls.front().sampling(), request.eos_token_ids)) {}
+
+StreamAnswer::StreamAnswer(AnswerShape shape, AnswerHead head)
+    : shape_(std::move(shape)), head_(std::move(head)) {
+  for (size_t index = 0; index < shape_.choices(); ++index) {
+    choices_.push_back(
+        {.logprobs = LogprobWriter(shape_.chat, shape_.tokens_as_ids, shape_.ends),
+         .text = ChoiceText(shape_.parse, shape_.old_reasoning_name, head_.id, index)});
+  }
+}
+
+std::string StreamAnswer::Event(OrderedJson choices, bool terminal, bool with_prompt) const {
+  OrderedJson chunk;
+  chunk["id"] = head_.id;
+  chunk["object"] = shape_.chat ? "chat.completion.chunk" : "text_completion";
+  chunk["created"] = head_.created;
+  chunk["model"] = head_.model;
+  if (terminal && !fingerprint_.empty()) chunk["system_fingerprint"] = fingerprint_;
+  const bool has_usage = choices.empty() || shape_.continuous_usage;
+  chunk["choices"] = std::move(choices);
+  if (has_usage) chunk["usage"] = usage_.ToJson();
+  if (with_prompt) chunk["prompt_token_ids"] = shape_.prompt_ids.front();
+  return absl::StrCat("data: ", Dump(chunk), "\n\n");
+}
+
+OrderedJson StreamAnswer::ChoiceJson(size_t index, const AnswerPiece* piece,
+                                     const v1::GenerateResponse* message) {
+  Choice& choice = choices_[index];
+  OrderedJson json;
+  json["index"] = index;
+  if (shape_.chat) {
+    json["delta"] = piece == nullptr ? OrderedJson::object() : choice.text.DeltaJson(*piece);
+  } else {
+    json["text"] = piece == nullptr ? "" : piece->text;
+  }
+  json["logprobs"] = nullptr;
+  if (message != nullptr && shape_.logprobs && message->tokens_size() > 0) {
+    json["logprobs"] = choice.logprobs.ToJson(*message);
+  }
+  json["finish_reason"] = nullptr;
+  if (message != nullptr && message->has_finish()) {
+    json["finish_reason"] = choice.text.FinishReason(message->finish().reason());
+    json["stop_reason"] = StopReasonJson(message->finish(), choice.stop_id);
+  }
+  if (shape_.token_ids) {
+    json["token_ids"] = message == nullptr ? OrderedJson::array() : TokenIdsJson(*message);
+  }
+  return json;
+}
+
+std::string StreamAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
+  const size_t index = prompt * shape_.choices_per_prompt + message.output();
+  if (prompt >= shape_.echoes.size() || message.output() >= shape_.choices_per_prompt) return "";
+  if (message.has_started()) {
+    fingerprint_ = SystemFingerprint(message.started().model_fingerprint());
+  }
+  usage_.TakePrompt(message);
+  std::string events;
+  // The role comes with the first token, not before it: tools take it for that.
+  if (!choices_[index].begun) {
+    choices_[index].begun = true;
+    OrderedJson first = {{"index", index}};
+    if (shape_.chat) {
+      first["delta"] = {{"role", "assistant"}, {"content", ""}};
+    } else {
+      first["text"] = shape_.echoes[prompt];
+    }
+    first["logprobs"] = nullptr;
+    first["finish_reason"] = nullptr;
+    if (shape_.token_ids && !shape_.chat) first["prompt_token_ids"] = shape_.prompt_ids[prompt];
+    if (shape_.chat || shape_.token_ids || !shape_.echoes[prompt].empty()) {
+      events = Event(OrderedJson::array({std::move(first)}), /*terminal=*/false,
+                     shape_.token_ids && shape_.chat);
+    }
+  }
+  usage_.TakeTokens(message);
+  if (const auto id = shape_.ends.ReasonIn(message)) choices_[index].stop_id = id;
+  const AnswerPieces pieces = choices_[index].text.Take(message);
+  const bool tells_tokens =
+      ((shape_.continuous_usage || shape_.token_ids) && message.tokens_size() > 0) ||
+      (shape_.logprobs && shape_.ends.sees_any_of(message));
+  if (pieces.empty() && !message.has_finish() && !tells_tokens) return events;
+  for (size_t i = 0; i + 1 < pieces.size(); ++i) {
+    events += Event(OrderedJson::array({ChoiceJson(index, &pieces[i], nullptr)}),
+                    /*terminal=*/false);
+  }
+  const AnswerPiece* const last = pieces.empty() ? nullptr : &pieces.back();
+  return events +
+         Event(OrderedJson::array({ChoiceJson(index, last, &message)}), message.has_finish());
+}
+
+std::string StreamAnswer::OnEnd() {
+  const std::string usage =
+      shape_.include_usage ? Event(OrderedJson::array(), /*terminal=*/true) : "";
+  return usage + kDone;
+}
+
+std::string StreamAnswer::OnError(const ApiError& error) {
+  return absl::StrCat("data: ", ErrorBody(error), "\n\n", kDone);
+}
+
+WholeAnswer::WholeAnswer(AnswerShape shape, AnswerHead head)
+    : shape_(std::move(shape)), head_(std::move(head)) {
+  for (size_t index = 0; index < shape_.choices(); ++index) {
+    choices_.push_back(
+        {.writer = LogprobWriter(shape_.chat, shape_.tokens_as_ids, shape_.ends),
+         .text = ChoiceText(shape_.parse, shape_.old_reasoning_name, head_.id, index)});
+  }
+}
+
+void WholeAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
+  const size_t index = prompt * shape_.choices_per_prompt + message.output();
+  if (prompt >= shape_.echoes.size() || message.output() >= shape_.choices_per_prompt) return;
+  if (message.has_started()) {
+    fingerprint_ = SystemFingerprint(message.started().model_fingerprint());
+  }
+  usage_.Take(message);
+  Choice& choice = choices_[index];
+  Append(choice.text.Take(message), &choice.pieces);
+  bytes_ += message.text().size();
+  if (shape_.logprobs) bytes_ += choice.logprobs.Append(choice.writer.ToJson(message));
+  if (const auto id = shape_.ends.ReasonIn(message)) choice.stop_id = id;
+  if (shape_.token_ids) {
+    for (const v1::OutputToken& token : message.tokens()) choice.token_ids.push_back(token.id());
+    bytes_ += sizeof(OrderedJson) * static_cast<size_t>(message.tokens_size());
+  }
+  if (message.has_finish()) choice.finish = message.finish();
+}
+
+std::string WholeAnswer::Body() const {
+  OrderedJson body;
+  body["id"] = head_.id;
+  body["object"] = shape_.chat ? "chat.completion" : "text_completion";
+  body["created"] = head_.created;
+  body["model"] = head_.model;
+  // By hand where it may be large.
+  std::string choices;
+  for (size_t index = 0; index < choices_.size(); ++index) {
+    const Choice& choice = choices_[index];
+    OrderedJson json = {{"index", index}};
+    if (shape_.chat) {
+      json["message"] = choice.text.MessageJson(choice.pieces);
+    } else {
+      json["text"] = shape_.echoes[index / shape_.choices_per_prompt] +
+                     (choice.pieces.empty() ? "" : choice.pieces.front().text);
+    }
+    OrderedJson end = {{"finish_reason", choice.text.FinishReason(choice.finish.reason())},
+                       {"stop_reason", StopReasonJson(choice.finish, choice.stop_id)}};
+    if (shape_.token_ids) {
+      end["token_ids"] = choice.token_ids;
+      if (!shape_.chat) {
+        end["prompt_token_ids"] = shape_.prompt_ids[index / shape_.choices_per_prompt];
+      }
+    }
+    const std::string logprobs = absl::StrCat("{\"logprobs\":", choice.logprobs.Text(), "}");
+    absl::StrAppend(&choices, choices.empty() ? "" : ",",
+                    Joined(Dump(json), Joined(logprobs, Dump(end))));
+  }
+  OrderedJson rest = {{"usage", usage_.ToJson()}};
+  if (!fingerprint_.empty()) rest["system_fingerprint"] = fingerprint_;
+  if (shape_.token_ids && shape_.chat) rest["prompt_token_ids"] = shape_.prompt_ids.front();
+  return Joined(Dump(body), Joined(absl::StrCat("{\"choices\":[", choices, "]}"), Dump(rest)));
+}
+
+}  // namespace tutti::gateway

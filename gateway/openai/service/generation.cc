@@ -1,0 +1,224 @@
+#include "gateway/openai/service/generation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "gateway/limits.h"
+#include "gateway/openai/answer_kinds.h"
+
+namespace tutti::gateway {
+namespace {
+
+const char* PrefixOf(const GenerationRequest& request) {
+  if (request.response != nullptr) return "resp_";
+  return request.names.chat ? "chatcmpl-" : "cmpl-";
+}
+
+const char* KindOf(const GenerationRequest& request) {
+  if (request.response != nullptr) return "response";
+  return request.names.chat ? "chat" : "text";
+}
+
+// An answer that goes on has the name and the time of its beginning.
+AnswerHead MakeHead(const GenerationRequest& request, const std::optional<EventId>& after,
+                    const std::string& request_name, const std::string& model) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const std::string& asked = request.calls.front().model();
+  return {.id = PrefixOf(request) + (after ? after->name : request_name),
+          .created = after ? after->created
+                           : std::chrono::duration_cast<std::chrono::seconds>(now).count(),
+          .model = asked.empty() ? model : asked};
+}
+
+}  // namespace
+
+// Hears of one call on gRPC's threads, and tells the loop.
+class Generation::Observer : public client::GenerateObserver {
+ public:
+  Observer(std::shared_ptr<Generation> generation, size_t prompt)
+      : server_(generation->server_), generation_(std::move(generation)), prompt_(prompt) {}
+
+  void OnMessage(const v1::GenerateResponse& message) override {
+    server_->Post([generation = generation_, prompt = prompt_, message] {
+      generation->OnMessage(prompt, message);
+    });
+  }
+  // Lets go of the generation, which owns this.
+  void OnEnd(absl::Status status) override {
+    server_->Post([generation = std::move(generation_), prompt = prompt_,
+                   status = std::move(status)] { generation->OnCallEnd(prompt, status); });
+  }
+
+ private:
+  HttpServer* const server_;
+  std::shared_ptr<Generation> generation_;
+  const size_t prompt_;
+};
+
+Generation::Generation(Caller caller, GenerationRequest request, GenerationOptions options,
+                       Upstream* upstream, HttpServer* server, Traffic* traffic,
+                       metrics::SpanWriter* spans)
+    : caller_(std::move(caller)),
+      request_(std::move(request)),
+      upstream_(upstream),
+      server_(server),
+      traffic_(traffic),
+      trace_(spans, caller_.exchange->request(), request_.calls.size()),
+      stream_(request_.stream),
+      prompts_(request_.calls.size()),
+      shape_(request_),
+      head_(MakeHead(request_, options.events.after, caller_.request_name,
+                     upstream->model()->model.name())),
+      kept_(options.kept),
+      messages_(stream_ ? kKeptStreamBytesMax : kKeptAnswerBytesMax) {
+  if (options.events.after) {
+    // Nothing is said of what the client has: its events are written again, and dropped.
+    resume_.set_token(options.events.after->token);
+    for (size_t i = 0; i < shape_.choices_per_prompt; ++i) resume_.add_outputs();
+  }
+  writer_ = MakeAnswerWriter(stream_, shape_, head_, std::move(options.events), request_.response);
+}
+
+Generation::~Generation() = default;
+
+void Generation::Start() {
+  traffic_number_ =
+      traffic_->Begin({.name = caller_.request_name,
+                       .kind = KindOf(request_),
+                       .tenant = caller_.tenant,
+                       .stream = stream_,
+                       .outputs = prompts_ * std::max(request_.calls.front().n(), 1u)});
+  Listen();
+  // The client went while its request was read.
+  if (stopped_) return;
+  upstream_->calls += static_cast<int64_t>(prompts_);
+  for (size_t i = 0; i < prompts_; ++i) {
+    v1::GenerateRequest& call = request_.calls[i];
+    // A name of its own: another request under the same would take the stream over.
+    call.set_request_id(absl::StrCat(head_.id, "-", RandomName().substr(0, 8)));
+    if (!caller_.tenant.empty()) call.set_tenant(caller_.tenant);
+    if (!resume_.token().empty()) *call.mutable_resume() = resume_;
+    std::string traceparent = trace_.BeginCall(call, KindOf(request_), head_.model);
+    observers_.push_back(std::make_unique<Observer>(shared_from_this(), i));
+    calls_.push_back(upstream_->client()->Start(std::move(call), std::nullopt,
+                                                observers_.back().get(), std::move(traceparent)));
+  }
+  request_.calls.clear();
+}
+
+void Generation::Listen() {
+  const std::weak_ptr<Generation> weak = weak_from_this();
+  caller_.exchange->OnGone([weak, exchange = caller_.exchange.get()] {
+    if (const auto generation = weak.lock()) generation->OnGone(exchange);
+  });
+}
+
+void Generation::OnGone(const Exchange* exchange) {
+  // Another may read it already.
+  if (exchange != caller_.exchange.get() || reader_ != Reader::kReads) return;
+  reader_ = Reader::kGone;
+  if (!kept_) CancelCalls();
+}
+
+void Generation::ReadAgain(Caller caller, EventOptions events) {
+  if (reader_ == Reader::kReads) {
+    WriteError(MakeError(409,
+                         "the same request has come again under its Idempotency-Key and has "
+                         "taken the answer over"));
+  }
+  caller_ = std::move(caller);
+  reader_ = Reader::kReads;
+  begun_ = false;
+  writer_ = MakeAnswerWriter(stream_, shape_, head_, std::move(events), request_.response);
+  Listen();
+  messages_.ForEach([this](size_t prompt, const v1::GenerateResponse& message) {
+    if (reader_ == Reader::kReads) Write(prompt, message);
+  });
+  if (reader_ == Reader::kReads && calls_ended_ == prompts_) WriteEnd();
+}
+
+void Generation::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
+  if (stopped_) return;
+  if (message.has_started()) {
+    traffic_->OnPrompt(traffic_number_, message.started().prompt_tokens());
+  }
+  traffic_->OnTokens(traffic_number_, prompt, message.output(), message.tokens_size());
+  trace_.OnMessage(prompt, message);
+  if (kept_ && !messages_.Add(prompt, message)) {
+    // Too long an answer: from here on it is as one without a key.
+    kept_ = false;
+    if (reader_ == Reader::kGone) return CancelCalls();
+  }
+  if (reader_ == Reader::kReads) Write(prompt, message);
+}
+
+void Generation::Write(size_t prompt, const v1::GenerateResponse& message) {
+  std::string piece = writer_->OnMessage(prompt, message);
+  if (writer_->error().has_value()) return End(*writer_->error());
+  if (!piece.empty()) Send(std::move(piece));
+}
+
+void Generation::Send(std::string piece) {
+  if (std::exchange(begun_, true)) return caller_.exchange->Write(std::move(piece));
+  HttpResponse head = caller_.Head(200);
+  head.content_type = "text/event-stream; charset=utf-8";
+  head.fields.emplace_back("Cache-Control", "no-cache");
+  // nginx would collect what we send at once.
+  head.fields.emplace_back("X-Accel-Buffering", "no");
+  head.body = std::move(piece);
+  caller_.exchange->Begin(std::move(head));
+}
+
+void Generation::OnCallEnd(size_t prompt, const absl::Status& status) {
+  --upstream_->calls;
+  ++calls_ended_;
+  trace_.EndCall(prompt, status);
+  if (stopped_) return;
+  if (!status.ok()) {
+    FieldNames names = request_.names;
+    names.prompt_index = prompt;
+    return End(FromStatus(status, names, upstream_->model()->model.context_length()));
+  }
+  if (calls_ended_ < prompts_) return;
+  traffic_->OnEnd(traffic_number_, Traffic::End::kFinished);
+  if (reader_ == Reader::kReads) WriteEnd();
+}
+
+void Generation::WriteEnd() {
+  std::string rest = writer_->OnEnd();
+  if (writer_->error().has_value()) return End(*writer_->error());
+  reader_ = Reader::kHasAll;
+  if (!stream_) return caller_.ReplyJson(std::move(rest));
+  if (!rest.empty()) Send(std::move(rest));
+  caller_.exchange->End();
+}
+
+void Generation::End(const ApiError& error) {
+  traffic_->OnEnd(traffic_number_, Traffic::End::kFailed);
+  // An answer with an error is not read again: the next try computes it anew.
+  kept_ = false;
+  CancelCalls();
+  if (reader_ == Reader::kReads) WriteError(error);
+}
+
+void Generation::WriteError(const ApiError& error) {
+  reader_ = Reader::kHasAll;
+  if (!begun_) return caller_.ReplyError(error);
+  caller_.exchange->Write(writer_->OnError(error));
+  caller_.exchange->End();
+}
+
+void Generation::Abandon() {
+  kept_ = false;
+  if (calls_ended_ < prompts_) CancelCalls();
+}
+
+void Generation::CancelCalls() {
+  stopped_ = true;
+  traffic_->OnEnd(traffic_number_, Traffic::End::kCancelled);
+  for (const auto& call : calls_) call->Cancel();
+}
+
+}  // namespace tutti::gateway
