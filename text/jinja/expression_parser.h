@@ -13,13 +13,21 @@
 
 namespace tutti::text::jinja {
 
-class ExpressionParser : protected OperandParser {
- protected:
-  explicit ExpressionParser(std::vector<Token> tokens) : OperandParser(std::move(tokens)) {}
-  ~ExpressionParser() = default;
+class ExpressionParser {
+ public:
+  // REQUIRES: both outlive the parser
+  ExpressionParser(TokenReader* tokens, ParsedSoFar* so_far);
+  ExpressionParser(const ExpressionParser&) = delete;  // its operands know it
+  ExpressionParser& operator=(const ExpressionParser&) = delete;
 
-  absl::StatusOr<ExprPtr> ParseTuple(bool conditional, bool brackets) final;
-  absl::StatusOr<ExprPtr> ParseExpression() final;
+  // a | a, b | a, ; `brackets`: between ( and ), where nothing at all is the empty tuple.
+  // `conditional`: each item may be an inline if.
+  absl::StatusOr<ExprPtr> ParseTuple(bool conditional, bool brackets);
+  absl::StatusOr<ExprPtr> ParseExpression();
+  // Behind "|" of {% filter %}.
+  absl::StatusOr<ExprPtr> ParseFilter(ExprPtr input) {
+    return operands_.ParseFilter(std::move(input));
+  }
 
  private:
   bool AtTupleEnd() const;
@@ -38,6 +46,10 @@ class ExpressionParser : protected OperandParser {
   absl::StatusOr<ExprPtr> ParseConcat();
   absl::StatusOr<ExprPtr> ParseUnaryFiltered();
   absl::StatusOr<ExprPtr> ParseUnary();
+
+  TokenReader* const tokens_;
+  ParsedSoFar* const so_far_;
+  OperandParser operands_;
 };
 
 }  // namespace tutti::text::jinja

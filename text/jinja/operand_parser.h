@@ -2,6 +2,7 @@
 // filters and tests behind them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,20 +14,32 @@
 
 namespace tutti::text::jinja {
 
-class OperandParser : protected TokenReader {
- protected:
-  explicit OperandParser(std::vector<Token> tokens) : TokenReader(std::move(tokens)) {}
-  ~OperandParser() = default;
+// A new expression.
+// Errors: InvalidArgument when the tree nests deeper than kTemplateDepthMax.
+absl::StatusOr<ExprPtr> NewExpr(Expr::Kind kind, int line, std::vector<ExprPtr> children);
+absl::StatusOr<ExprPtr> NewExpr(Expr::Kind kind, int line, ExprPtr child);
+absl::StatusOr<ExprPtr> NewExpr(Expr::Kind kind, int line, ExprPtr left, ExprPtr right);
 
-  // a | a, b | a, ; `brackets`: between ( and ), where nothing at all is the empty tuple.
-  // `conditional`: each item may be an inline if.
-  virtual absl::StatusOr<ExprPtr> ParseTuple(bool conditional, bool brackets) = 0;
-  virtual absl::StatusOr<ExprPtr> ParseExpression() = 0;
+// The facts that a template's expressions and statements learn from each other.
+struct ParsedSoFar {
+  // Unknown filters and tests that make the template one that cannot be compiled: those of places
+  // that may never be reached are, as in Jinja, an error only when they are used.
+  std::vector<absl::Status> unknown;
+  std::vector<Macro*> macros;  // around this place, innermost last
+};
 
-  // Errors: InvalidArgument when the tree nests deeper than kTemplateDepthMax.
-  static absl::StatusOr<ExprPtr> New(Expr::Kind kind, int line, std::vector<ExprPtr> children);
-  static absl::StatusOr<ExprPtr> New(Expr::Kind kind, int line, ExprPtr child);
-  static absl::StatusOr<ExprPtr> New(Expr::Kind kind, int line, ExprPtr left, ExprPtr right);
+class OperandParser {
+ public:
+  // The expressions inside operands, which somebody else parses.
+  struct Whole {
+    std::function<absl::StatusOr<ExprPtr>()> expression;
+    // A tuple between ( and ), or what stands there alone.
+    std::function<absl::StatusOr<ExprPtr>()> in_brackets;
+  };
+
+  // REQUIRES: all outlive the parser
+  OperandParser(TokenReader* tokens, ParsedSoFar* so_far, Whole whole)
+      : tokens_(tokens), so_far_(so_far), whole_(std::move(whole)) {}
 
   absl::StatusOr<ExprPtr> ParsePrimary();
   // Attributes, items and calls behind `expr`.
@@ -36,15 +49,7 @@ class OperandParser : protected TokenReader {
   // Behind "is". A test may take one argument without brackets: x is divisibleby 3.
   absl::StatusOr<ExprPtr> ParseTest(ExprPtr input);
 
-  // Unknown filters and tests that make the template one that cannot be compiled: those of places
-  // that may never be reached are, as in Jinja, an error only when they are used.
-  std::vector<absl::Status> unknown_;
-  std::vector<Macro*> macros_;  // around this place, innermost last
-
  private:
-  // The same, with the depth of the arguments.
-  static absl::StatusOr<ExprPtr> Checked(ExprPtr expr);
-  static absl::StatusOr<ExprPtr> NewConstant(int line, Value value);
   absl::StatusOr<ExprPtr> ParseListOrDict(Expr::Kind kind, std::string_view close);
   absl::StatusOr<ExprPtr> ParseName();
   // Behind ".".
@@ -56,6 +61,10 @@ class OperandParser : protected TokenReader {
   bool AtBareArgument() const;
   // (a, b, name=c, *d, **e), or nothing at all.
   absl::Status ParseArguments(std::vector<Argument>* arguments);
+
+  TokenReader* const tokens_;
+  ParsedSoFar* const so_far_;
+  const Whole whole_;
 };
 
 }  // namespace tutti::text::jinja

@@ -13,9 +13,9 @@
 
 namespace tutti::text::jinja {
 
-class StatementParser final : private ExpressionParser {
+class StatementParser {
  public:
-  explicit StatementParser(std::vector<Token> tokens) : ExpressionParser(std::move(tokens)) {}
+  explicit StatementParser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   absl::StatusOr<std::unique_ptr<Template>> Run();
 
@@ -50,8 +50,11 @@ class StatementParser final : private ExpressionParser {
   absl::Status ParseMacroBody(Macro* macro, std::string_view end);
   // a|b|c
   absl::StatusOr<ExprPtr> ParseFilterChain();
-  absl::Status EndBlock() { return Expect(Token::kBlockEnd, "\"%}\""); }
+  absl::Status EndBlock() { return tokens_.Expect(Token::kBlockEnd, "\"%}\""); }
 
+  TokenReader tokens_;
+  ParsedSoFar so_far_;
+  ExpressionParser expressions_{&tokens_, &so_far_};
   int loops_ = 0;  // around this place
   std::vector<const Stmt*> blocks_;
 };

@@ -1,4 +1,4 @@
-// Walks over the tokens of a template. The base of its parsers.
+// Walks over the tokens of a template.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ inline constexpr std::array<std::string_view, 8> kKeywords = {"and", "or",   "no
                                                               "is",  "else", "if",  "elif"};
 
 class TokenReader {
- protected:
+ public:
   explicit TokenReader(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   // One level of nesting, as long as it lives.
