@@ -32,7 +32,7 @@ void Scrape(const SyntheticCluster& cluster, EngineBenchRow* row) {
     metrics::Exposition text;
     coordinator::WriteStatus(status, {}, &text);
     cluster.step_metrics().Write(&text);
-    coordinator::WriteVllmStatus(status, /*now_s=*/0, &text);
+    coordinator::WriteVllmStatus(status, &text);
     cluster.step_metrics().WriteVllm("m", &text);
     (void)text.Release();
     const auto end = std::chrono::steady_clock::now();

@@ -23,6 +23,6 @@ void WriteStatus(const v1::GetStatusResponse& status, const EngineTotals& totals
                  metrics::Exposition* to);
 // vLLM's names (version 0.33) for what the status has: an engine for each pipeline. `now_s`:
 // seconds since 1970.
-void WriteVllmStatus(const v1::GetStatusResponse& status, double now_s, metrics::Exposition* to);
+void WriteVllmStatus(const v1::GetStatusResponse& status, metrics::Exposition* to);
 
 }  // namespace tutti::coordinator

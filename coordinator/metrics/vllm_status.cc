@@ -56,23 +56,13 @@ void WriteLoad(const v1::GetStatusResponse& status, const std::vector<VllmEngine
   to->Begin("vllm:num_requests_waiting_by_reason", Kind::kGauge, "Requests that wait, by reason.");
   for (const VllmEngine& engine : engines) {
     to->Sample(engine.labels.With({{"reason", "capacity"}}), waiting(*engine.pipeline));
-    to->Sample(engine.labels.With({{"reason", "deferred"}}), 0);
   }
   Each(engines, "vllm:kv_cache_usage_perc", Kind::kGauge, "Blocks in use, of 1.", Usage, to);
   // The name of earlier years, which dashboards still have.
   Each(engines, "vllm:gpu_cache_usage_perc", Kind::kGauge, "Blocks in use, of 1.", Usage, to);
-  to->Begin("vllm:engine_sleep_state", Kind::kGauge, "It never sleeps.");
-  for (const VllmEngine& engine : engines) {
-    to->Sample(engine.labels.With({{"sleep_state", "awake"}}), 1);
-    to->Sample(engine.labels.With({{"sleep_state", "weights_offloaded"}}), 0);
-    to->Sample(engine.labels.With({{"sleep_state", "discard_all"}}), 0);
-  }
 }
 
-void WriteInfos(const std::vector<VllmEngine>& engines, double now_s, Exposition* to) {
-  to->Begin("vllm:lora_requests_info", Kind::kGauge, "There are no adapters.");
-  to->Sample({{"max_lora", "0"}, {"waiting_lora_adapters", ""}, {"running_lora_adapters", ""}},
-             now_s);
+void WriteInfos(const std::vector<VllmEngine>& engines, Exposition* to) {
   to->Begin("vllm:cache_config_info", Kind::kGauge, "1; the KV cache.");
   for (const VllmEngine& engine : engines) {
     to->Sample(
@@ -87,11 +77,11 @@ void WriteInfos(const std::vector<VllmEngine>& engines, double now_s, Exposition
 
 }  // namespace
 
-void WriteVllmStatus(const v1::GetStatusResponse& status, double now_s, Exposition* to) {
+void WriteVllmStatus(const v1::GetStatusResponse& status, Exposition* to) {
   const std::vector<VllmEngine> engines = EnginesOf(status);
   if (engines.empty()) return;
   WriteLoad(status, engines, to);
-  WriteInfos(engines, now_s, to);
+  WriteInfos(engines, to);
   Each(
       engines, "vllm:num_preemptions_total", Kind::kCounter, "Sequences sent back to waiting.",
       [](const auto& p) { return p.preemptions(); }, to);
@@ -101,19 +91,10 @@ void WriteVllmStatus(const v1::GetStatusResponse& status, double now_s, Expositi
   Each(
       engines, "vllm:prefix_cache_hits_total", Kind::kCounter, "Those that were cached.",
       [](const auto& p) { return p.prefix_hit_tokens(); }, to);
-  // Caches that this service has not: nothing is looked up in them, and panels show that.
-  for (const char* name :
-       {"vllm:external_prefix_cache_queries_total", "vllm:external_prefix_cache_hits_total",
-        "vllm:mm_cache_queries_total", "vllm:mm_cache_hits_total"}) {
-    Each(
-        engines, name, Kind::kCounter, "There is no such cache.", [](const auto&) { return 0; },
-        to);
-  }
   to->Begin("vllm:admission_rejections_total", Kind::kCounter, "Requests not taken.");
   const Labels model = {{"model_name", status.model()}};
   to->Sample(model.With({{"reason", "max_num_queued_reqs"}}),
              static_cast<double>(status.requests().refused()));
-  to->Sample(model.With({{"reason", "max_num_queued_tokens"}}), 0);
 }
 
 }  // namespace tutti::coordinator

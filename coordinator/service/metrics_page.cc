@@ -1,6 +1,5 @@
 #include "coordinator/service/metrics_page.h"
 
-#include <chrono>
 #include <future>
 #include <memory>
 #include <optional>
@@ -42,8 +41,7 @@ std::string MetricsPage::Write() const {
   if (vllm_names) {
     requests->WriteVllm({{"model_name", model}, {"engine", "0"}}, &text);
     steps->WriteVllm(model, &text);
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    if (status) WriteVllmStatus(*status, std::chrono::duration<double>(now).count(), &text);
+    if (status) WriteVllmStatus(*status, &text);
   }
   return text.Release();
 }

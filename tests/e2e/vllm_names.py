@@ -1,7 +1,7 @@
 """What vLLM 0.33 exports of text serving, as far as we have it: names, labels, and the bounds of histograms.
 
-Left out are metrics of what we have not (KV connectors, speculative decoding, sampled block lifetimes) and calls of tool
-parsers, which the gateway makes; caches that we have not count 0.
+Left out are metrics of what we have not (sleep, adapters, caches elsewhere and of media, KV connectors, speculative decoding,
+sampled block lifetimes) and calls of tool parsers, which the gateway makes.
 """
 _BOTH = {"model_name", "engine"}
 # The last two are names of earlier years, which dashboards still have.
@@ -10,8 +10,6 @@ GAUGES = {
     "vllm:num_requests_waiting": _BOTH,
     "vllm:num_requests_waiting_by_reason": _BOTH | {"reason"},
     "vllm:kv_cache_usage_perc": _BOTH,
-    "vllm:engine_sleep_state": _BOTH | {"sleep_state"},
-    "vllm:lora_requests_info": {"max_lora", "waiting_lora_adapters", "running_lora_adapters"},
     "vllm:cache_config_info": _BOTH | {"block_size", "num_gpu_blocks", "num_cpu_blocks", "cache_dtype",
                                        "enable_prefix_caching"},
     "vllm:gpu_cache_usage_perc": _BOTH,
@@ -26,10 +24,6 @@ COUNTERS = {
     "vllm:request_success": _BOTH | {"finished_reason"},
     "vllm:prefix_cache_queries": _BOTH,
     "vllm:prefix_cache_hits": _BOTH,
-    "vllm:external_prefix_cache_queries": _BOTH,
-    "vllm:external_prefix_cache_hits": _BOTH,
-    "vllm:mm_cache_queries": _BOTH,
-    "vllm:mm_cache_hits": _BOTH,
     "vllm:admission_rejections": {"model_name", "reason"},
 }
 _CONTEXT = 2048  # of the demo model
