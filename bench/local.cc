@@ -76,7 +76,7 @@ class LocalBench {
                                                  .numerics_class = options_.numerics_class,
                                                  .graphs = options_.cuda_graphs,
                                                  .early_kernels = options_.cuda_early_kernels}));
-    if (auto* const tunable = dynamic_cast<kernels::Tunable*>(backend_.get())) {
+    if (auto* const tunable = backend_->tunable()) {
       if (options_.tune) worker::TuneAtStart(backend_.get(), config_.dtype, "");
       kernels_ = worker::ChoicesText(*tunable);
     }

@@ -78,7 +78,7 @@ int RunTuneBench(const TuneBenchOptions& options) {
   const auto results = worker::TuneBackend(
       backend->get(), DType::kBF16, {.seconds = options.seconds, .rounds_max = options.rounds});
   if (!results.ok()) return Complain(results.status());
-  const auto* const tunable = dynamic_cast<const kernels::Tunable*>(backend->get());
+  const auto* const tunable = (*backend)->tunable();
   if (options.json) {
     PrintJson(*tunable, *results);
   } else {

@@ -115,18 +115,28 @@ struct LaunchCounts {
 class FamilyOperators;  // kernels/family_operators.h
 class DeviceExchange;   // kernels/device_exchange.h
 class JoinedOperators;  // kernels/joined_operators.h
+class SeveralClasses;   // kernels/several_classes.h
+class Tunable;          // kernels/tunable.h
+class WorkMeter;        // kernels/work_meter.h
 
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Operators of some model families; null when the backend has none. Owned by the backend.
+  // The abilities that only some backends have: null where it has not. Owned by the backend.
+  //
+  // Operators of some model families.
   virtual FamilyOperators* family_operators() { return nullptr; }
-  // Joined operators; null when joining them gains nothing. Owned by the backend.
+  // Joined operators; null when joining them gains nothing.
   virtual JoinedOperators* joined_operators() { return nullptr; }
   // Exchange between the ranks of a stage; null when it can only go through the host's memory.
-  // Owned by the backend.
   virtual DeviceExchange* device_exchange() { return nullptr; }
+  // More than one numerics class; null: numerics_class() only.
+  virtual SeveralClasses* several_classes() { return nullptr; }
+  // Knobs that change no bit.
+  virtual Tunable* tunable() { return nullptr; }
+  // How far it has come within an operator.
+  virtual const WorkMeter* work_meter() const { return nullptr; }
   // One end of a link between devices of this kind; null when rows can only cross through the
   // host's memory. REQUIRES: the backend outlives the link
   virtual std::unique_ptr<DeviceLink> NewDeviceLink() { return nullptr; }

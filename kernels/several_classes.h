@@ -7,7 +7,7 @@
 
 namespace tutti::kernels {
 
-// Implemented by such backends (found by dynamic_cast); others compute in numerics_class() only.
+// Implemented by such backends (Backend::several_classes); others compute in numerics_class() only.
 //
 // Thread: the one that calls the backend's operators, between two of them.
 class SeveralClasses {

@@ -17,7 +17,7 @@ Matrix ProductOf(Backend& backend, const Weight& weight, Matrix& in) {
 
 TEST(SeveralClassesTest, EachHasItsOwnBitsOnTheSameWeights) {
   const auto backend = *CreateBackend("cpu", {.num_threads = 2});
-  auto* const several = dynamic_cast<SeveralClasses*>(backend.get());
+  auto* const several = backend->several_classes();
   ASSERT_NE(several, nullptr);
   const std::vector<std::string> classes = several->numerics_classes();
   ASSERT_EQ(classes.size(), 3u);
@@ -36,8 +36,8 @@ TEST(SeveralClassesTest, EachHasItsOwnBitsOnTheSameWeights) {
 
 TEST(SeveralClassesTest, ChoicesMadeByMeasurementAreKept) {
   const auto backend = *CreateBackend("cpu", {.num_threads = 1});
-  auto* const tunable = dynamic_cast<Tunable*>(backend.get());
-  auto* const several = dynamic_cast<SeveralClasses*>(backend.get());
+  auto* const tunable = backend->tunable();
+  auto* const several = backend->several_classes();
   const auto find = [&](std::string_view name) {
     size_t k = 0;
     while (k < tunable->knobs().size() && tunable->knobs()[k].name != name) ++k;
@@ -52,8 +52,8 @@ TEST(SeveralClassesTest, ChoicesMadeByMeasurementAreKept) {
 // The f32-* are of one set only, and ahead-2 takes other values in the other.
 TEST(SeveralClassesTest, EachClassKeepsItsChoices) {
   const auto backend = *CreateBackend("cpu", {.num_threads = 1});
-  auto* const tunable = dynamic_cast<Tunable*>(backend.get());
-  auto* const several = dynamic_cast<SeveralClasses*>(backend.get());
+  auto* const tunable = backend->tunable();
+  auto* const several = backend->several_classes();
   const std::vector<std::string> classes = several->numerics_classes();
   ASSERT_EQ(classes.size(), 3u);
   // The values by name, those of the class that it computes in.

@@ -24,7 +24,7 @@ struct Knob {
   int64_t rows = 1;
 };
 
-// Implemented by backends that have knobs (found by dynamic_cast).
+// Implemented by backends that have knobs (Backend::tunable).
 //
 // Thread: the one that calls the backend's operators, between two of them.
 class Tunable {

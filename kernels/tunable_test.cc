@@ -19,7 +19,7 @@ constexpr uint64_t kCombinations = 8;
 class TunableTest : public KernelTest {
  protected:
   void SetUp() override {
-    if (IsSlow(*tested_) || (tunable_ = dynamic_cast<Tunable*>(tested_.get())) == nullptr) {
+    if (IsSlow(*tested_) || (tunable_ = tested_->tunable()) == nullptr) {
       GTEST_SKIP() << tested_->name() << " has no knobs";
     }
   }

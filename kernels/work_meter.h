@@ -12,7 +12,7 @@ struct Work {
   double flops = 0;
 };
 
-// Implemented by backends whose operators run on threads of the process (found by dynamic_cast).
+// Implemented by backends whose operators run on threads of the process (Backend::work_meter).
 // A backend without it is through with an operator when the call returns, or later on its device.
 class WorkMeter {
  public:

@@ -15,14 +15,14 @@ namespace tutti::worker {
 namespace {
 
 std::vector<std::string> ClassesOf(kernels::Backend* backend) {
-  const auto* const several = dynamic_cast<const kernels::SeveralClasses*>(backend);
+  const auto* const several = backend->several_classes();
   if (several == nullptr) return {std::string(backend->numerics_class())};
   return several->numerics_classes();
 }
 
 // REQUIRES: one of ClassesOf(backend)
 void ComputeIn(kernels::Backend* backend, const std::string& numerics_class) {
-  auto* const several = dynamic_cast<kernels::SeveralClasses*>(backend);
+  auto* const several = backend->several_classes();
   if (several != nullptr) several->ComputeIn(numerics_class);
 }
 
@@ -51,8 +51,7 @@ StageRunnerFactory InClassOfShard(kernels::Backend* backend, StageRunnerFactory 
   return [backend, factory = std::move(factory), classes = ClassesOf(backend)](
              const v1::AssignShard& shard, const ShardProgressCallback& progress) -> Loaded {
     const auto wanted = std::find_if(classes.begin(), classes.end(), [&](const std::string& one) {
-      return shard.numerics_class().empty() ||
-             ClassAtRevision(one) == shard.numerics_class();
+      return shard.numerics_class().empty() || ClassAtRevision(one) == shard.numerics_class();
     });
     if (wanted == classes.end()) {
       return absl::FailedPreconditionError(

@@ -46,7 +46,7 @@ TEST(ClassOffersTest, OffersEveryClassWithItsSpeed) {
 // The choice of --tune auto by then is what shards are computed with.
 TEST(ClassOffersTest, KeepsWhatWasChosenByMeasurement) {
   const auto backend = Cpu();
-  auto* const tunable = dynamic_cast<kernels::Tunable*>(backend.get());
+  auto* const tunable = backend->tunable();
   for (size_t k = 0; k < tunable->knobs().size(); ++k) {
     const kernels::Knob& knob = tunable->knobs()[k];
     const int64_t last = knob.values.back();

@@ -121,7 +121,7 @@ std::vector<KnobResult> TuneKnobs(Tunable* tunable, const TuneLimits& limits,
 
 absl::StatusOr<std::vector<KnobResult>> TuneBackend(kernels::Backend* backend, DType dtype,
                                                     const TuneLimits& limits) {
-  auto* const tunable = dynamic_cast<Tunable*>(backend);
+  auto* const tunable = backend->tunable();
   if (tunable == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("the ", std::string(backend->name()), " backend has nothing to tune"));
@@ -179,7 +179,7 @@ absl::Status SetChoices(std::string_view text, Tunable* tunable) {
 
 std::string TuneAtStart(kernels::Backend* backend, DType dtype, const std::string& file,
                         const std::function<absl::Status()>& keep_on) {
-  auto* const tunable = dynamic_cast<Tunable*>(backend);
+  auto* const tunable = backend->tunable();
   if (tunable == nullptr) return "";
   const SharedFile shared(file, keep_on);
   if (!shared.ok() && !absl::IsUnavailable(shared.status())) return "";

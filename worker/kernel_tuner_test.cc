@@ -158,15 +158,15 @@ TEST_F(TuneAtStartTest, EqualWorkersOfAMachineMeasureOnce) {
   const auto first = *kernels::CreateBackend("cpu", {.num_threads = 1});
   EXPECT_THAT(TuneAtStart(first.get(), DType::kBF16, file_), HasSubstr("kernels measured in"));
   const auto second = *kernels::CreateBackend("cpu", {.num_threads = 1});
-  const std::string choices = ChoicesText(*dynamic_cast<kernels::Tunable*>(first.get()));
+  const std::string choices = ChoicesText(*first->tunable());
   EXPECT_EQ(TuneAtStart(second.get(), DType::kBF16, file_),
             absl::StrCat("kernels as measured before: ", choices));
-  EXPECT_EQ(ChoicesText(*dynamic_cast<kernels::Tunable*>(second.get())), choices);
+  EXPECT_EQ(ChoicesText(*second->tunable()), choices);
 }
 
 TEST_F(TuneAtStartTest, WhatWasLeftIsTakenAndWhatIsNoneIsNot) {
   auto backend = *kernels::CreateBackend("cpu", {.num_threads = 1});
-  auto* const tunable = dynamic_cast<kernels::Tunable*>(backend.get());
+  auto* const tunable = backend->tunable();
   ASSERT_NE(tunable, nullptr);
   ASSERT_FALSE(TuneAtStart(backend.get(), DType::kBF16, file_).empty());
   std::string key;

@@ -52,7 +52,7 @@ absl::StatusOr<MeasuredSpeed> MeasureSpeed(kernels::Backend* backend, DType dtyp
 
 absl::StatusOr<MeasuredSpeed> SpeedFrom(const std::string& one, const MeasuredSpeed& speed,
                                         kernels::Backend* backend, int threads, DType dtype) {
-  auto* const several = dynamic_cast<kernels::SeveralClasses*>(backend);
+  auto* const several = backend->several_classes();
   CHECK(several != nullptr);
   const std::string other(backend->numerics_class());
   TUTTI_ASSIGN_OR_RETURN(

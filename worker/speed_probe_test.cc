@@ -97,7 +97,7 @@ TEST(SpeedProbeTest, MeasuresInMuchLessThanASecond) {
 
 TEST(SpeedProbeTest, AClassIsComparedWithAnother) {
   const auto backend = *kernels::CreateBackend("cpu", {.num_threads = 1});
-  auto* const several = dynamic_cast<kernels::SeveralClasses*>(backend.get());
+  auto* const several = backend->several_classes();
   const std::vector<std::string> classes = several->numerics_classes();
   ASSERT_EQ(classes.size(), 3u);
   const MeasuredSpeed best = {.read_bytes_per_second = 1e10, .flops_per_second = 1e11};

@@ -52,7 +52,7 @@ Transformer::Transformer(const model::ModelConfig& config, const Options& option
       backend_(backend),
       plain_joined_(backend),
       joined_(kernels::JoinedOperators::Of(backend, &plain_joined_)),
-      meter_(dynamic_cast<const kernels::WorkMeter*>(backend)),
+      meter_(backend->work_meter()),
       weights_(std::move(weights)),
       widths_(model::WidthsOfRank(config, options.place.ranks, options.place.rank)),
       attention_scale_(AttentionScale(config)),

@@ -28,7 +28,7 @@ std::vector<Way> Ways() {
 std::unique_ptr<Backend> Make(const Way& way) {
   auto backend = Tested(way.set);
   if (!way.by_f32) return backend;
-  auto* const tunable = dynamic_cast<Tunable*>(backend.get());
+  auto* const tunable = backend->tunable();
   for (size_t k = 0; k < tunable->knobs().size(); ++k) {
     if (tunable->knobs()[k].name.starts_with("f32-")) tunable->SetKnob(k, 1);
   }

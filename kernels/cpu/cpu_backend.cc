@@ -66,6 +66,9 @@ class CpuBackend : public Backend,
 
   FamilyOperators* family_operators() override { return this; }
   JoinedOperators* joined_operators() override { return &joined_; }
+  SeveralClasses* several_classes() override { return this; }
+  Tunable* tunable() override { return this; }
+  const WorkMeter* work_meter() const override { return this; }
   std::string_view name() const override { return "cpu"; }
   std::string_view numerics_class() const override { return NumericsClassOf(set_); }
   std::string_view remark() const override {

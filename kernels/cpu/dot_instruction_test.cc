@@ -43,7 +43,7 @@ TEST(DotInstructionTest, EmulationIsTheInstruction) {
 // The backend "avx512bf16" with every knob of a way to multiply set to the f32 instructions.
 std::unique_ptr<Backend> ByF32() {
   auto backend = Tested("avx512bf16");
-  auto* const tunable = dynamic_cast<Tunable*>(backend.get());
+  auto* const tunable = backend->tunable();
   for (size_t k = 0; k < tunable->knobs().size(); ++k) {
     if (tunable->knobs()[k].name.starts_with("f32-")) tunable->SetKnob(k, 1);
   }

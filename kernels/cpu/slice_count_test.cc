@@ -23,7 +23,7 @@ class SliceCountTest : public ::testing::Test {
   }
   void Take(std::unique_ptr<Backend> backend) {
     backend_ = std::move(backend);
-    meter_ = dynamic_cast<const WorkMeter*>(backend_.get());
+    meter_ = backend_->work_meter();
     ASSERT_NE(meter_, nullptr);
   }
   // Slices of a product of a weight of 10 groups of 64 columns.

@@ -239,7 +239,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
   OfferMeasured(options, worker->backend_.get(), config.dtype, keep_on, &hello);
   // Others may have measured before it for long.
   TUTTI_RETURN_IF_ERROR(keep_on());
-  const auto* const work_meter = dynamic_cast<const kernels::WorkMeter*>(worker->backend_.get());
+  const auto* const work_meter = worker->backend_->work_meter();
   worker->executor_ = std::make_unique<Executor>(
       Executor::Options{
           .coordinators = options.coordinators,
