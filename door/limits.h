@@ -85,6 +85,8 @@ inline constexpr int64_t kUnreadOutputBytesMax = 64 << 10;
 // The part of it that is not counted against the budget: a client that reads has a message or two
 // there, and streams are bounded elsewhere.
 inline constexpr int64_t kUnreadUncountedBytes = 4 << 10;
+// The steps in which it is counted: a charge takes a lock that all calls share.
+inline constexpr int64_t kUnreadStepBytes = 16 << 10;
 // A stream that ended because its client did not read waits so long for the client to read the
 // reason; then it is reset.
 inline constexpr Duration kUnreadLinger = std::chrono::seconds(10);

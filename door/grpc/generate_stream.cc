@@ -9,8 +9,6 @@
 namespace tutti::door {
 namespace {
 
-// Steps in which unread output is counted: a charge takes a lock that all streams share.
-constexpr int64_t kUnreadStep = 16 << 10;
 // The memory of a pending response beside its strings.
 constexpr int64_t kPendingBytes = 128;
 
@@ -108,11 +106,12 @@ void GenerateStream::MergeLocked(v1::GenerateResponse response) {
 bool GenerateStream::CountUnreadLocked() {
   const int64_t unread = pending_bytes_ + writing_bytes_;
   if (unread > door()->options.unread_bytes * n_) return false;
-  if (unread <= unread_.bytes() + kUnreadUncountedBytes) return true;
-  if (unread_.bytes() > 0) return unread_.Resize(unread_.bytes() + kUnreadStep);
-  std::optional<ByteBudget::Charge> charge = door()->budget.Take(client(), kUnreadStep);
-  if (charge) unread_ = *std::move(charge);
-  return charge.has_value();
+  return UnreadLocked().CountPieces(unread);
+}
+
+UnreadOutput& GenerateStream::UnreadLocked() {
+  if (!unread_) unread_.emplace(&door()->budget, client());
+  return *unread_;
 }
 
 int64_t GenerateStream::WholeBytesLocked() const {
@@ -123,12 +122,7 @@ int64_t GenerateStream::WholeBytesLocked() const {
 }
 
 // A message that comes behind a whole answer that lies unread lies there too.
-bool GenerateStream::CountWholeLocked() {
-  if (unread_.bytes() == 0) return true;
-  const int64_t bytes = WholeBytesLocked();
-  return bytes <= unread_.bytes() ||
-         unread_.Resize(std::max(bytes, unread_.bytes() + kUnreadStep)) || unread_.Resize(bytes);
-}
+bool GenerateStream::CountWholeLocked() { return UnreadLocked().CountWhole(WholeBytesLocked()); }
 
 GenerateStream::OnUnwanted GenerateStream::GiveUpLocked() {
   unwanted_ = true;
@@ -150,10 +144,7 @@ void GenerateStream::Write(v1::GenerateResponse response) {
     MergeLocked(std::move(response));
     too_much = writing_ && is_whole_ && !CountWholeLocked();
     if (writing_ && !is_whole_ && !CountUnreadLocked()) {
-      SetEndLocked(absl::ResourceExhaustedError(
-                       absl::StrCat("the client left ", pending_bytes_ + writing_bytes_,
-                                    " bytes of output unread, more than it may now (at most ",
-                                    door()->options.unread_bytes, " for each output)")),
+      SetEndLocked(TooMuchUnread(pending_bytes_ + writing_bytes_, door()->options.unread_bytes),
                    &next);
       next.unwanted = GiveUpLocked();
       SetLingerLocked(door()->options.unread_linger);
@@ -242,12 +233,8 @@ void GenerateStream::OnWholeUnread() {
   {
     const MutexLock lock(&mutex_);
     if (!writing_ || SystemClock().Now() < whole_unread_due_) return;
-    unread_ = {};
-    std::optional<ByteBudget::Charge> charge = door()->budget.Take(client(), WholeBytesLocked());
-    if (charge) {
-      unread_ = *std::move(charge);
-      SetLingerLocked(door()->options.read_max);
-      return;
+    if (UnreadLocked().BeginWhole(WholeBytesLocked())) {
+      return SetLingerLocked(door()->options.read_max);
     }
   }
   ResetUnread();
@@ -285,7 +272,7 @@ void GenerateStream::FillNextLocked(Next* next) {
     }
     return;
   }
-  if (unread_.bytes() > 0) unread_ = {};
+  if (unread_) unread_->Clear();
   if (final_status_) {
     finished_ = true;
     next->finish = final_status_;

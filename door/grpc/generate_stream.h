@@ -14,6 +14,7 @@
 #include "door/output_stream.h"
 #include "door/request_log.h"
 #include "door/stream_trace.h"
+#include "door/unread_output.h"
 
 namespace tutti::door {
 
@@ -86,6 +87,7 @@ class GenerateStream : public ClientCall, public OutputStream {
   // The next message of what is pending; false: there is none.
   bool TakeMessageLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MergeLocked(v1::GenerateResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  UnreadOutput& UnreadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts what the client has not read; false when that is too much.
   bool CountUnreadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same of whole answers, which count once they have not been read in time.
@@ -103,7 +105,7 @@ class GenerateStream : public ClientCall, public OutputStream {
   int64_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int32_t n_ ABSL_GUARDED_BY(mutex_) = 1;
   ByteBudget::Charge prompt_ ABSL_GUARDED_BY(mutex_);
-  ByteBudget::Charge unread_ ABSL_GUARDED_BY(mutex_);
+  std::optional<UnreadOutput> unread_ ABSL_GUARDED_BY(mutex_);  // once anything lay there
   RequestRecord record_ ABSL_GUARDED_BY(mutex_);
   StreamTrace trace_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);

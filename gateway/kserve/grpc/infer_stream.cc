@@ -18,8 +18,6 @@
 namespace tutti::gateway {
 namespace {
 
-// Steps in which unread output is counted: a charge takes a lock that all calls share.
-constexpr int64_t kUnreadStep = 16 << 10;
 // Tags of strings in ModelInferRequest, and how many fields are looked at for them.
 constexpr uint32_t kModelNameTag = inference::ModelInferRequest::kModelNameFieldNumber << 3 | 2;
 constexpr uint32_t kIdTag = inference::ModelInferRequest::kIdFieldNumber << 3 | 2;
@@ -100,6 +98,7 @@ InferStream::Reactor* InferStream::Start(grpc::CallbackServerContext* context,
   Next next;
   {
     const MutexLock lock(&mutex_);
+    unread_.emplace(&service_.calls->door()->budget, client_);
     if (!caller.ok()) EndLocked(caller.status(), &next);
     FillLocked(&next);
   }
@@ -240,26 +239,14 @@ void InferStream::OnMore(const Asked& asked, int64_t bytes) {
     unread_bytes_ += bytes;
     if (std::find(ready_.begin(), ready_.end(), asked) == ready_.end()) ready_.push_back(asked);
     const int64_t most = service_.calls->door()->options.unread_bytes;
-    if (writing_ && (asked->HasMoreThan(most) || !CountUnreadLocked())) {
-      EndLocked(absl::ResourceExhaustedError(
-                    absl::StrCat("the client left ", unread_bytes_,
-                                 " bytes of output unread, more than it may now (at most ", most,
-                                 " for each output)")),
-                &next);
+    if (writing_ && (asked->HasMoreThan(most) || !unread_->CountPieces(unread_bytes_))) {
+      EndLocked(door::TooMuchUnread(unread_bytes_, most), &next);
       door::SetAlarm(&linger_, service_.calls->door()->options.unread_linger, shared_from_this(),
                      &InferStream::OnLinger);
     }
     FillLocked(&next);
   }
   Do(next);
-}
-
-bool InferStream::CountUnreadLocked() {
-  if (unread_bytes_ <= unread_.bytes() + door::kUnreadUncountedBytes) return true;
-  if (unread_.bytes() > 0) return unread_.Resize(unread_.bytes() + kUnreadStep);
-  auto charge = service_.calls->door()->budget.Take(client_, kUnreadStep);
-  if (charge) unread_ = *std::move(charge);
-  return charge.has_value();
 }
 
 void InferStream::OnWriteDone(bool ok) {
@@ -302,7 +289,7 @@ void InferStream::EndLocked(absl::Status status, Next* next) {
 }
 
 void InferStream::FillLocked(Next* next) {
-  if (finished_ || resetting_) return;
+  if (finished_ || resetting_ || !unread_) return;  // over, or not started yet
   while (!writing_ && messages_.empty() && !ready_.empty()) {
     const Asked asked = std::move(ready_.front());
     ready_.pop_front();
@@ -318,7 +305,7 @@ void InferStream::FillLocked(Next* next) {
     messages_.pop_front();
     writing_ = next->write = true;
   }
-  if (!writing_ && ready_.empty() && unread_.bytes() > 0) unread_ = {};
+  if (!writing_ && ready_.empty()) unread_->Clear();
   if (!end_ && !taking_ && asked_.empty() && messages_.empty() && !writing_) {
     if (half_closed_) {
       end_ = absl::OkStatus();  // all is answered, also while this gateway ends

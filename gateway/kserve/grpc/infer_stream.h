@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "door/grpc/client_call.h"
+#include "door/unread_output.h"
 #include "gateway/grpc/admitted_calls.h"
 #include "gateway/grpc/forwarder.h"
 #include "gateway/kserve/grpc/infer_asked.h"
@@ -74,7 +75,6 @@ class InferStream : public std::enable_shared_from_this<InferStream> {
   void End(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndLocked(absl::Status status, Next* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FillLocked(Next* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool CountUnreadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Do(const Next& next) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const InferService service_;
@@ -104,7 +104,7 @@ class InferStream : public std::enable_shared_from_this<InferStream> {
   std::deque<Asked> ready_ ABSL_GUARDED_BY(mutex_);
   std::deque<grpc::ByteBuffer> messages_ ABSL_GUARDED_BY(mutex_);
   int64_t unread_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  door::ByteBudget::Charge unread_ ABSL_GUARDED_BY(mutex_);
+  std::optional<door::UnreadOutput> unread_ ABSL_GUARDED_BY(mutex_);  // since Start
   grpc::Alarm linger_ ABSL_GUARDED_BY(mutex_);
   grpc::Alarm pause_ ABSL_GUARDED_BY(mutex_);
 };
