@@ -3,90 +3,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "base/retry_delay.h"
 
 namespace tutti::gateway {
-namespace {
-
-int HttpStatus(absl::StatusCode code) {
-  switch (code) {
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kOutOfRange:
-      return 400;
-    case absl::StatusCode::kPermissionDenied:
-      return 403;
-    case absl::StatusCode::kNotFound:
-      return 404;
-    case absl::StatusCode::kAlreadyExists:
-    case absl::StatusCode::kAborted:
-      return 409;
-    case absl::StatusCode::kResourceExhausted:
-      return 429;
-    case absl::StatusCode::kUnimplemented:
-      return 501;
-    case absl::StatusCode::kUnavailable:
-      return 503;
-    case absl::StatusCode::kDeadlineExceeded:
-      return 504;
-    default:
-      return 500;
-  }
-}
-
-// The characters of a path such as "sampling.logit_bias[17]".
-bool IsPathCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '.' || c == '[' || c == ']';
-}
-
-// The fields of requests to the service that have another name in JSON. A longer path begins with
-// the field: what follows is kept.
-std::optional<std::string> JsonPath(absl::string_view path, const FieldNames& names) {
-  const std::string prompt =
-      names.prompt_is_list ? absl::StrCat("prompt[", names.prompt_index, "]") : "prompt";
-  const std::pair<absl::string_view, std::string> renamed[] = {
-      {"sampling.max_tokens", names.max_tokens},
-      {"sampling.top_logprobs", names.chat ? "top_logprobs" : "logprobs"},
-      {"sampling.", ""},
-      {"chat.template_kwargs_json", "chat_template_kwargs"},
-      {"chat.messages", names.messages},
-      {"chat.continue_final_message", "continue_final_message"},
-      {"token_ids.ids", prompt},
-      {"text", prompt},
-      {"ids", "tokens"},
-      {"resume.token", kLastEventId},
-      {"resume", kLastEventId},
-  };
-  for (const auto& [ours, theirs] : renamed) {
-    if (!absl::StartsWith(path, ours)) continue;
-    const absl::string_view rest = path.substr(ours.size());
-    if (ours.back() == '.' || rest.empty() || rest[0] == '.' || rest[0] == '[') {
-      return absl::StrCat(theirs, rest);
-    }
-  }
-  for (const absl::string_view same : {"model", "n", "priority", "request_id", "cache_salt"}) {
-    if (path == same) return std::string(path);
-  }
-  return std::nullopt;
-}
-
-// Sets `param` and rewrites the message, where this begins with a path or names one before a colon.
-void NameField(const FieldNames& names, ApiError* error) {
-  const std::string message = error->message;
-  size_t end = 0;
-  while (end < message.size() && IsPathCharacter(message[end])) ++end;
-  if (end == 0 || end == message.size() || (message[end] != ' ' && message[end] != ':')) return;
-  const auto path = JsonPath(absl::string_view(message).substr(0, end), names);
-  if (!path.has_value()) return;
-  error->param = *path;
-  error->message = absl::StrCat(*path, message.substr(end));
-}
-
-}  // namespace
 
 ApiError MakeError(int status, std::string_view message) {
   ApiError error{.status = status, .message = std::string(message)};
@@ -122,24 +42,6 @@ absl::Status WithoutAddress(const absl::Status& status) {
   absl::Status plain(status.code(), absl::StrCat(message.substr(0, begin), kServiceUnreachable));
   const std::optional<Duration> delay = RetryDelayOf(status);
   return delay.has_value() ? WithRetryDelay(plain, *delay) : plain;
-}
-
-ApiError FromStatus(const absl::Status& given, const FieldNames& names, int64_t context_length) {
-  const absl::Status status = WithoutAddress(given);
-  const absl::string_view message = status.message();
-  ApiError error = MakeError(HttpStatus(status.code()), std::string(message));
-  error.retry_after = RetryDelayOf(status);
-  if (error.status == 404) error.code = "model_not_found";
-  if (error.status >= 500) return error;
-  NameField(names, &error);
-  // Agents look for these words, and cut their prompt.
-  if (error.status == 400 && absl::StrContains(message, "the context of ") && context_length > 0) {
-    error.code = "context_length_exceeded";
-    if (error.param.empty()) error.param = names.chat ? names.messages : "prompt";
-    error.message = absl::StrCat("This model's maximum context length is ", context_length,
-                                 " tokens: ", error.message);
-  }
-  return error;
 }
 
 }  // namespace tutti::gateway

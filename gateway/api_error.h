@@ -12,9 +12,6 @@
 
 namespace tutti::gateway {
 
-// The field of a request's head that says where its stream goes on (event_id.h).
-inline constexpr char kLastEventId[] = "Last-Event-ID";
-
 struct ApiError {
   int status = 500;
   std::string message;
@@ -38,18 +35,5 @@ inline constexpr char kServiceUnreachable[] = "the service behind this gateway c
 // The status without the words about where the service is and why it cannot be reached: those are
 // the log's matter, not the world's.
 absl::Status WithoutAddress(const absl::Status& status);
-
-// The door that a request came through: the service names fields of its own API.
-struct FieldNames {
-  bool chat = false;
-  bool prompt_is_list = false;  // of prompts; the request at fault is `prompt_index`
-  size_t prompt_index = 0;
-  std::string max_tokens = "max_tokens";  // as this client wrote it
-  std::string messages = "messages";      // the list of them
-};
-
-// The service's refusal of a request. The fields it names are those of the client's JSON.
-// `context_length` of the model, 0 where it is not known.
-ApiError FromStatus(const absl::Status& status, const FieldNames& names, int64_t context_length);
 
 }  // namespace tutti::gateway

@@ -19,6 +19,9 @@
 namespace tutti::door {
 
 class RawService : public grpc::Service {
+ public:
+  const google::protobuf::ServiceDescriptor* descriptor() const { return service_; }
+
  protected:
   using Reactor = ClientCall::Reactor;
   // Begins a call; the result frees itself when gRPC is done with the call.  Thread: gRPC's.

@@ -1,5 +1,6 @@
 #include "gateway/grpc/grpc_port.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -12,11 +13,18 @@ namespace tutti::gateway {
 namespace {
 
 constexpr char kFlag[] = "--grpc";
-constexpr const char* kServices[] = {"", "inference.GRPCInferenceService", "tutti.v1.Inference",
-                                     "vllm.grpc.engine.VllmEngine"};
 // The time for the last words of calls that were refused.
 constexpr std::chrono::milliseconds kLastWords{200};
 constexpr std::chrono::milliseconds kLook{5};
+
+// The services that a caller may ask the port to describe, in the order of their names.
+std::vector<std::string> NamesOf(const std::vector<std::unique_ptr<FrontEnd>>& front_ends) {
+  std::vector<std::string> names = {"grpc.health.v1.Health",
+                                    "grpc.reflection.v1alpha.ServerReflection"};
+  for (const auto& front_end : front_ends) names.push_back(front_end->descriptor()->full_name());
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 }  // namespace
 
@@ -27,21 +35,13 @@ GrpcPort::GrpcPort(const GrpcPortOptions& options, DoorRules rules, Upstream* up
       door_(options.door),
       forwarder_(upstream, std::move(post), traffic, spans),
       calls_(&rules_, upstream, &door_),
-      service_(upstream, &forwarder_, &calls_),
-      kserve_(upstream, &forwarder_, &calls_),
-      vllm_(upstream, &forwarder_, &calls_),
-      reflection_({"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection",
-                   "inference.GRPCInferenceService", "tutti.v1.Inference",
-                   "vllm.grpc.engine.VllmEngine"}) {}
+      front_ends_(MakeFrontEnds(upstream, &forwarder_, &calls_)),
+      reflection_(NamesOf(front_ends_)) {}
 
 absl::StatusOr<std::unique_ptr<GrpcPort>> GrpcPort::Start(const GrpcPortOptions& options,
                                                           DoorRules rules, Upstream* upstream,
                                                           PostToLoop post, Traffic* traffic,
                                                           metrics::SpanWriter* spans) {
-  const google::protobuf::FileDescriptor* const files[] = {
-      inference::ModelInferRequest::descriptor()->file(),
-      vllm::grpc::engine::GenerateRequest::descriptor()->file()};
-  TUTTI_RETURN_IF_ERROR(transport::CheckMethodTable(files));
   // Callers show keys, no certificates.
   auto credentials =
       transport::MakeServerCredentials(options.listen, options.tls,
@@ -56,11 +56,18 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> GrpcPort::Start(const GrpcPortOptions&
   if (!credentials.ok()) return Annotate(credentials.status(), kFlag);
   std::unique_ptr<GrpcPort> port(
       new GrpcPort(options, std::move(rules), upstream, std::move(post), traffic, spans));
+  std::vector<const google::protobuf::FileDescriptor*> files;
+  std::vector<grpc::Service*> services;
+  for (const auto& front_end : port->front_ends_) {
+    files.push_back(front_end->descriptor()->file());
+    services.push_back(front_end.get());
+  }
+  services.push_back(&port->reflection_);
+  TUTTI_RETURN_IF_ERROR(transport::CheckMethodTable(files));
   TUTTI_ASSIGN_OR_RETURN(
       port->server_,
-      door::PublicServer::Start(
-          kFlag, options.listen, *std::move(credentials), options.tls.any(), &port->door_.book,
-          {&port->service_, &port->kserve_, &port->vllm_, &port->reflection_}, options.bounds));
+      door::PublicServer::Start(kFlag, options.listen, *std::move(credentials), options.tls.any(),
+                                &port->door_.book, services, options.bounds));
   port->Tick();
   return port;
 }
@@ -79,13 +86,16 @@ GrpcPort::~GrpcPort() {
 
 void GrpcPort::Tick() {
   const bool serves = !draining_ && upstream_->model()->ready();
-  for (const char* name : kServices) server_->health()->SetServingStatus(name, serves);
+  server_->health()->SetServingStatus("", serves);
+  for (const auto& front_end : front_ends_) {
+    server_->health()->SetServingStatus(front_end->descriptor()->full_name(), serves);
+  }
 }
 
 void GrpcPort::Drain() {
   draining_ = true;
   calls_.Drain();
-  kserve_.Drain();
+  for (const auto& front_end : front_ends_) front_end->Drain();
   Tick();
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "door/door.h"
@@ -13,11 +14,9 @@
 #include "gateway/door_rules.h"
 #include "gateway/grpc/admitted_calls.h"
 #include "gateway/grpc/forwarder.h"
-#include "gateway/grpc/inference_service.h"
-#include "gateway/kserve/grpc/kserve_service.h"
+#include "gateway/grpc/front_end.h"
 #include "gateway/service/traffic.h"
 #include "gateway/service/upstream.h"
-#include "gateway/vllm/grpc/vllm_service.h"
 #include "transport/certificates.h"
 
 namespace tutti::gateway {
@@ -63,9 +62,7 @@ class GrpcPort {
   door::Door door_;
   Forwarder forwarder_;
   AdmittedCalls calls_;
-  InferenceService service_;
-  KserveService kserve_;
-  VllmService vllm_;
+  const std::vector<std::unique_ptr<FrontEnd>> front_ends_;
   door::ReflectionService reflection_;
   std::atomic<bool> draining_{false};
   std::unique_ptr<door::PublicServer> server_;

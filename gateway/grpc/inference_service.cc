@@ -16,7 +16,7 @@ using door::ReceivedRequest;
 using door::UnaryCall;
 
 InferenceService::InferenceService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls* calls)
-    : RawService(v1::GenerateRequest::descriptor()->file()->FindServiceByName("Inference")),
+    : FrontEnd(v1::GenerateRequest::descriptor()->file()->FindServiceByName("Inference")),
       upstream_(upstream),
       forwarder_(forwarder),
       calls_(calls) {

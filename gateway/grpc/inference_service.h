@@ -7,16 +7,14 @@
 
 #include "door/grpc/client_call.h"
 #include "door/grpc/generate_stream.h"
-#include "door/grpc/raw_service.h"
-#include "gateway/grpc/admitted_calls.h"
-#include "gateway/grpc/forwarder.h"
+#include "gateway/grpc/front_end.h"
 #include "gateway/grpc/grpc_caller.h"
 #include "gateway/service/upstream.h"
 
 namespace tutti::gateway {
 
 // Thread: gRPC's.
-class InferenceService : public door::RawService {
+class InferenceService : public FrontEnd {
  public:
   // REQUIRES: everything outlives the service
   InferenceService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls* calls);

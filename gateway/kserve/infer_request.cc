@@ -13,7 +13,7 @@
 #include "gateway/kserve/sampling_text.h"
 #include "gateway/kserve/tensors.h"
 #include "gateway/limits.h"
-#include "gateway/openai/generation_request.h"
+#include "gateway/sampling_fields.h"
 
 namespace tutti::gateway {
 namespace {
@@ -58,7 +58,7 @@ constexpr UnservedField kUnservedTensors[] = {
     {"return_generation_logits", "false"},
     {"return_perf_metrics", "false"},
 };
-// The parameters that ReadCommonFields would take, and what has another place here.
+// Fields of OpenAI's API that have no meaning here, and what has another place.
 constexpr std::string_view kElsewhere[] = {"model", "stream_options", "return_token_ids",
                                            "return_tokens_as_token_ids", "prompt"};
 // A wish, and the output tensor that it is for.
@@ -253,14 +253,14 @@ void ReadFields(FieldReader* fields, bool in_stream, int64_t vocabulary, InferRe
   const auto text = fields->Text("text_input");
   if (!text.has_value()) fields->Fail("text_input", "is missing");
   request->call.set_text(text.value_or(""));
-  GenerationRequest unused;
-  ReadCommonFields(fields, &unused, &request->call);
+  ReadSamplingFields(fields, &request->call);
+  const bool stream = fields->Bool("stream").value_or(false);
   sampling->set_max_tokens(static_cast<uint32_t>(
       fields->Integer("max_tokens", 0, kUint32Max).value_or(int64_t{kInferTokensDefault})));
   ReadEndId(fields, sampling, vocabulary);
   ReadLogprobs(fields, request, sampling);
-  request->stream = in_stream && unused.stream;
-  ReadEcho(fields, unused.stream, request);
+  request->stream = in_stream && stream;
+  ReadEcho(fields, stream, request);
   for (const UnservedField& field : kUnservedTensors) fields->Refuse(field);
   RefuseUnserved(fields);
 }

@@ -16,6 +16,7 @@
 #include "gateway/api_error.h"
 #include "gateway/field_reader.h"
 #include "gateway/json_text.h"
+#include "gateway/openai/service_error.h"
 #include "gateway/parse/answer_form.h"
 #include "tutti/v1/generation.pb.h"
 
@@ -86,7 +87,5 @@ void ReadCommonFields(FieldReader* fields, GenerationRequest* request, v1::Gener
 void ReadChat(FieldReader* fields, std::string_view text, v1::ChatMessages* chat);
 // `tools`, and what a client wants of calls and reasoning.
 AnswerWishes ReadWishes(FieldReader* fields);
-// Refuses the fields of both kinds of request that we do not serve, and those that nobody knows.
-void RefuseUnserved(FieldReader* fields);
 
 }  // namespace tutti::gateway

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gateway/openai/generation_request.h"
+#include "gateway/sampling_fields.h"
 
 namespace tutti::gateway {
 namespace {

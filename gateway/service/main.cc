@@ -145,11 +145,15 @@ absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, const sigset_
                          metrics::SpanWriter::Start("tutti-gateway", flags.traces));
   Upstream upstream(std::move(client));
   Console console(std::move(asks), &clock);
+  LoopJobs jobs(&upstream);
+  OpenAiApi api(MakeParseRules(flags), &upstream, &jobs, console.traffic(), spans.get());
   Gateway gateway(
-      rules, MakeParseRules(flags), &upstream, &console,
+      rules, &upstream, &console, &jobs, &api,
       {{"public", flags.server.tls_certificate}, {"coordinator", options.tls_certificate}},
       spans.get());
   TUTTI_ASSIGN_OR_RETURN(auto server, HttpServer::Create(flags.server, &gateway, &clock));
+  jobs.set_server(server.get());
+  api.set_server(server.get());
   gateway.set_server(server.get());
   spdlog::info("{} at {}, coordinators at {}", flags.server.tls_key.empty() ? "http" : "https",
                server->address(), options.address);

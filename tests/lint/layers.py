@@ -1,4 +1,5 @@
-"""Rules: a folder includes only folders below it, and only shells see gRPC.
+"""Rules: a folder includes only folders below it, only shells see gRPC, and a protocol of the
+gateway is known to itself alone.
 
 Folders, not file names, say what a file may see. Tests, benchmarks and tools may include anything;
 nothing of the product includes them. The table of folders in docs/ARCHITECTURE.md says the same.
@@ -32,6 +33,11 @@ AROUND = ["bench", "tools", "tests"]
 SHELLS = ["transport/grpc", "door/grpc", "coordinator/service", "worker/service", "client",
           "gateway/service", "gateway/grpc", "gateway/openai/service", "gateway/kserve/grpc",
           "gateway/vllm/grpc"]
+# The protocols of the gateway: rooms that know nothing of each other.
+PROTOCOLS = ["gateway/openai", "gateway/kserve", "gateway/vllm"]
+# The files that name them all.
+PROTOCOL_LISTS = ["gateway/grpc/front_ends.cc", "gateway/service/gateway.cc",
+                  "gateway/service/gateway.h", "gateway/service/main.cc"]
 # Where messages of proto/ are included from.
 MESSAGES = "tutti/"
 GRPC_HEADERS = ("grpc/", "grpcpp/")
@@ -80,7 +86,14 @@ def _check_table(tree):
                                               f"{', '.join(LAYERS[folder]) or 'nothing'}")
 
 
+def _protocol_of(path):
+    return next((room for room in PROTOCOLS if path.startswith(room + "/")), None)
+
+
 def _wrong(path, top, header):
+    protocol = _protocol_of(header)
+    if protocol and protocol != _protocol_of(path) and path not in PROTOCOL_LISTS:
+        yield f"only {protocol} and the lists of protocols may include {header}"
     target = folder_of(header)
     if target and target != top and target not in LAYERS[top]:
         yield f"{top} may not include {header}"

@@ -37,6 +37,15 @@ class LayersTest(PlantedTest):
                           "kernels may not include tutti/peer/v1/peer.pb.h")
         self.assert_clean(layers, {"transport/a.h": including("tutti/peer/v1/peer.pb.h")})
 
+    def test_a_protocol_that_knows_another(self):
+        for path in ("gateway/kserve/a.cc", "gateway/a.cc", "gateway/grpc/grpc_port.cc"):
+            self.assert_found(layers, {path: including("gateway/openai/b.h")},
+                              "only gateway/openai and the lists of protocols may include")
+        self.assert_clean(layers, {"gateway/openai/a.cc": including("gateway/openai/b.h"),
+                                   "gateway/openai/service/a.cc": including("gateway/openai/b.h"),
+                                   "gateway/service/main.cc": including("gateway/openai/b.h"),
+                                   "gateway/kserve/a.cc": including("gateway/field_reader.h")})
+
     def test_a_product_that_includes_its_tests(self):
         self.assert_found(layers, {"worker/a.cc": including("tests/support/b.h")},
                           "worker may not include tests/support/b.h")

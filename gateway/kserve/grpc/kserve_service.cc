@@ -31,7 +31,7 @@ constexpr char kVersion[] = "0";
 }  // namespace
 
 KserveService::KserveService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls* calls)
-    : RawService(inference::ModelInferRequest::descriptor()->file()->FindServiceByName(
+    : FrontEnd(inference::ModelInferRequest::descriptor()->file()->FindServiceByName(
           "GRPCInferenceService")),
       upstream_(upstream),
       forwarder_(forwarder),

@@ -9,9 +9,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "door/grpc/raw_service.h"
-#include "gateway/grpc/admitted_calls.h"
-#include "gateway/grpc/forwarder.h"
+#include "gateway/grpc/front_end.h"
 #include "gateway/kserve/grpc/infer_stream.h"
 #include "gateway/kserve/infer_counts.h"
 #include "gateway/service/upstream.h"
@@ -19,13 +17,12 @@
 namespace tutti::gateway {
 
 // Thread: gRPC's.
-class KserveService : public door::RawService {
+class KserveService : public FrontEnd {
  public:
   // REQUIRES: everything outlives the service
   KserveService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls* calls);
 
-  // Streams end with the requests that are under way.  REQUIRES: so do `calls`
-  void Drain();
+  void Drain() override;
 
  private:
   struct Open {

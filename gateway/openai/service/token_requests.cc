@@ -1,4 +1,4 @@
-// Gateway: POST /tokenize and /detokenize.
+// OpenAiApi: POST /tokenize and /detokenize.
 #include <string>
 #include <utility>
 #include <variant>
@@ -6,7 +6,8 @@
 
 #include "gateway/json_text.h"
 #include "gateway/limits.h"
-#include "gateway/service/gateway.h"
+#include "gateway/openai/service/openai_api.h"
+#include "gateway/openai/service_error.h"
 
 namespace tutti::gateway {
 namespace {
@@ -25,46 +26,46 @@ std::string TokenizeBody(const v1::TokenizeResponse& response, bool with_texts, 
 
 }  // namespace
 
-void Gateway::AnswerTokenize(const Caller& caller) {
+void OpenAiApi::AnswerTokenize(const Caller& caller) {
   const Lane lane = LaneOf(caller.exchange->request().body.size());
-  Later(caller, lane,
-        [upstream = upstream_, caller,
-         body = std::move(caller.exchange->request().body)]() -> std::function<void()> {
-          const auto fail = [caller](const ApiError& error) {
-            return [caller, error] { caller.ReplyError(error); };
-          };
-          auto json = ParseObject(body);
-          if (const auto* error = std::get_if<ApiError>(&json)) return fail(*error);
-          auto read = ReadTokenizeRequest(std::get<Json>(json), body);
-          if (const auto* error = std::get_if<ApiError>(&read)) return fail(*error);
-          const auto& job = std::get<TokenizeJob>(read);
-          const auto tokens =
-              upstream->client()->Tokenize(job.request, {.timeout = kTokenizeTimeout});
-          const uint32_t context = upstream->model()->model.context_length();
-          if (!tokens.ok()) return fail(FromStatus(tokens.status(), job.names, context));
-          return [caller, text = TokenizeBody(*tokens, job.with_texts, context)] {
-            caller.ReplyJson(text);
-          };
-        });
+  jobs_->Run(caller, lane,
+             [upstream = upstream_, caller,
+              body = std::move(caller.exchange->request().body)]() -> std::function<void()> {
+               const auto fail = [caller](const ApiError& error) {
+                 return [caller, error] { caller.ReplyError(error); };
+               };
+               auto json = ParseObject(body);
+               if (const auto* error = std::get_if<ApiError>(&json)) return fail(*error);
+               auto read = ReadTokenizeRequest(std::get<Json>(json), body);
+               if (const auto* error = std::get_if<ApiError>(&read)) return fail(*error);
+               const auto& job = std::get<TokenizeJob>(read);
+               const auto tokens =
+                   upstream->client()->Tokenize(job.request, {.timeout = kTokenizeTimeout});
+               const uint32_t context = upstream->model()->model.context_length();
+               if (!tokens.ok()) return fail(FromStatus(tokens.status(), job.names, context));
+               return [caller, text = TokenizeBody(*tokens, job.with_texts, context)] {
+                 caller.ReplyJson(text);
+               };
+             });
 }
 
-void Gateway::AnswerDetokenize(const Caller& caller) {
+void OpenAiApi::AnswerDetokenize(const Caller& caller) {
   const Lane lane = LaneOf(caller.exchange->request().body.size());
-  Later(caller, lane,
-        [upstream = upstream_, caller,
-         body = std::move(caller.exchange->request().body)]() -> std::function<void()> {
-          const auto fail = [caller](const ApiError& error) {
-            return [caller, error] { caller.ReplyError(error); };
-          };
-          auto json = ParseObject(body);
-          if (const auto* error = std::get_if<ApiError>(&json)) return fail(*error);
-          auto read = ReadDetokenizeRequest(std::get<Json>(json));
-          if (const auto* error = std::get_if<ApiError>(&read)) return fail(*error);
-          const auto text = upstream->client()->Detokenize(std::get<v1::DetokenizeRequest>(read),
-                                                           {.timeout = kTokenizeTimeout});
-          if (!text.ok()) return fail(FromStatus(text.status(), {}, 0));
-          return [caller, body = Dump({{"prompt", text->text()}})] { caller.ReplyJson(body); };
-        });
+  jobs_->Run(caller, lane,
+             [upstream = upstream_, caller,
+              body = std::move(caller.exchange->request().body)]() -> std::function<void()> {
+               const auto fail = [caller](const ApiError& error) {
+                 return [caller, error] { caller.ReplyError(error); };
+               };
+               auto json = ParseObject(body);
+               if (const auto* error = std::get_if<ApiError>(&json)) return fail(*error);
+               auto read = ReadDetokenizeRequest(std::get<Json>(json));
+               if (const auto* error = std::get_if<ApiError>(&read)) return fail(*error);
+               const auto text = upstream->client()->Detokenize(
+                   std::get<v1::DetokenizeRequest>(read), {.timeout = kTokenizeTimeout});
+               if (!text.ok()) return fail(FromStatus(text.status(), {}, 0));
+               return [caller, body = Dump({{"prompt", text->text()}})] { caller.ReplyJson(body); };
+             });
 }
 
 }  // namespace tutti::gateway

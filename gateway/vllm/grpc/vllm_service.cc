@@ -38,7 +38,7 @@ std::pair<std::string, std::string> NameOf(const GrpcCaller& caller, const std::
 }  // namespace
 
 VllmService::VllmService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls* calls)
-    : RawService(engine::GenerateRequest::descriptor()->file()->FindServiceByName("VllmEngine")),
+    : FrontEnd(engine::GenerateRequest::descriptor()->file()->FindServiceByName("VllmEngine")),
       upstream_(upstream),
       forwarder_(forwarder),
       calls_(calls) {

@@ -11,9 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "door/grpc/raw_service.h"
-#include "gateway/grpc/admitted_calls.h"
-#include "gateway/grpc/forwarder.h"
+#include "gateway/grpc/front_end.h"
 #include "gateway/service/upstream.h"
 #include "gateway/vllm/grpc/engine_call.h"
 #include "vllm/vllm_engine.pb.h"
@@ -21,7 +19,7 @@
 namespace tutti::gateway {
 
 // Thread: gRPC's.
-class VllmService : public door::RawService {
+class VllmService : public FrontEnd {
  public:
   // REQUIRES: everything outlives the service
   VllmService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls* calls);

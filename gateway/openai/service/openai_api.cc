@@ -1,0 +1,228 @@
+#include "gateway/openai/service/openai_api.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gateway/caller_rules.h"
+#include "gateway/json_text.h"
+#include "gateway/limits.h"
+#include "gateway/openai/event_stream.h"
+#include "gateway/openai/generation_request.h"
+#include "gateway/openai/service_error.h"
+
+namespace tutti::gateway {
+namespace {
+
+constexpr char kModels[] = "/v1/models";
+
+ApiError Unavailable(std::string_view why) { return MakeError(503, why); }
+
+OrderedJson ModelJson(const v1::GetModelResponse& model) {
+  return {{"id", model.name()},
+          {"object", "model"},
+          {"created", 0},
+          {"owned_by", "tutti"},
+          {"root", model.name()},
+          {"parent", nullptr},
+          {"max_model_len", model.context_length()},
+          {"permission", OrderedJson::array()}};
+}
+
+// Ids are for clients that read events by their standard. Load tools take a line for the whole of
+// an event and fail over a line with an id; none of them says that it accepts events.
+std::variant<EventOptions, ApiError> ReadEventOptions(const HttpRequest& http,
+                                                      const GenerationRequest& request) {
+  const std::string_view last = http.Field("last-event-id");
+  if (last.empty()) {
+    const bool asked = http.Field("accept").find("text/event-stream") != std::string_view::npos;
+    return EventOptions{.ids = asked};
+  }
+  if (!request.stream || request.response != nullptr || !MayHaveEventIds(AnswerShape(request))) {
+    return BadRequest(kLastEventId,
+                      "Last-Event-ID goes on with streams of chat/completions and completions of "
+                      "one prompt; send this request without it");
+  }
+  auto id = ParseEventId(last);
+  if (auto* error = std::get_if<ApiError>(&id)) return std::move(*error);
+  return EventOptions{.ids = true, .after = std::get<EventId>(std::move(id))};
+}
+
+}  // namespace
+
+OpenAiApi::OpenAiApi(ParseRules parse_rules, Upstream* upstream, LoopJobs* jobs, Traffic* traffic,
+                     metrics::SpanWriter* spans)
+    : parse_rules_(parse_rules),
+      upstream_(upstream),
+      jobs_(jobs),
+      traffic_(traffic),
+      spans_(spans) {}
+
+std::vector<Route> OpenAiApi::Routes() {
+  const auto read_completion = [](const Json& body, std::string_view) {
+    return ReadCompletionRequest(body);
+  };
+  const auto read_responses = [](const Json& body, std::string_view) {
+    return ReadResponsesRequest(body);
+  };
+  return {
+      // One model may be asked for by name.
+      {.method = "GET",
+       .path = kModels,
+       .answer = [this](const Caller& caller) { AnswerModels(caller); },
+       .below = true},
+      {.method = "POST",
+       .path = "/v1/chat/completions",
+       .answer = [this](const Caller& caller) { ReadAndGenerate(caller, ReadChatRequest); }},
+      {.method = "POST",
+       .path = "/v1/completions",
+       .answer = [this, read_completion](
+                     const Caller& caller) { ReadAndGenerate(caller, read_completion); }},
+      {.method = "POST",
+       .path = "/v1/responses",
+       .answer = [this, read_responses](
+                     const Caller& caller) { ReadAndGenerate(caller, read_responses); }},
+      {.method = "POST",
+       .path = "/tokenize",
+       .answer = [this](const Caller& caller) { AnswerTokenize(caller); }},
+      {.method = "POST",
+       .path = "/detokenize",
+       .answer = [this](const Caller& caller) { AnswerDetokenize(caller); }},
+  };
+}
+
+void OpenAiApi::AnswerModels(const Caller& caller) {
+  const auto model = upstream_->model();
+  if (!model->known()) return caller.ReplyError(Unavailable(kServiceUnreachable));
+  const std::string& path = caller.exchange->request().path;
+  const std::string prefix = absl::StrCat(kModels, "/");
+  if (!absl::StartsWith(path, prefix)) {
+    return caller.ReplyJson(
+        Dump({{"object", "list"}, {"data", OrderedJson::array({ModelJson(model->model)})}}));
+  }
+  if (path.substr(prefix.size()) == model->model.name()) {
+    return caller.ReplyJson(Dump(ModelJson(model->model)));
+  }
+  ApiError error = MakeError(404, "no model of that name is served here");
+  error.param = "model";
+  error.code = "model_not_found";
+  caller.ReplyError(error);
+}
+
+struct OpenAiApi::Prepared {
+  Lane lane;  // by the size of its body
+  std::variant<GenerationRequest, ApiError> request;
+  std::string key;       // its Idempotency-Key; empty: none
+  RequestDigest digest;  // where it has a key
+};
+
+template <typename Read>
+void OpenAiApi::ReadAndGenerate(const Caller& caller, Read read) {
+  if (draining_) return caller.ReplyError(Unavailable("this gateway is about to end"));
+  HttpRequest& request = caller.exchange->request();
+  const std::string key(request.Field("idempotency-key"));
+  if (const auto error = CheckIdempotencyKey(key)) return caller.ReplyError(*error);
+  const auto prepare = [read, key, path = request.path](std::string_view body) -> Prepared {
+    auto json = ParseObject(body);
+    const Lane lane = LaneOf(body.size());
+    if (auto* error = std::get_if<ApiError>(&json)) return {lane, std::move(*error), key, {}};
+    return {lane, read(std::get<Json>(json), body), key,
+            key.empty() ? RequestDigest{} : DigestOf(path, body)};
+  };
+  std::string body = std::move(request.body);
+  if (body.size() <= kInlineBodyBytesMax) return Generate(caller, prepare(body));
+  jobs_->Run(caller, Lane::kLong,
+             [this, caller, prepare, body = std::move(body)]() -> std::function<void()> {
+               // It may be large: the loop must not copy it.
+               auto prepared = std::make_shared<Prepared>(prepare(body));
+               return [this, caller, prepared] { Generate(caller, std::move(*prepared)); };
+             });
+}
+
+void OpenAiApi::Generate(const Caller& caller, Prepared prepared) {
+  if (const auto* error = std::get_if<ApiError>(&prepared.request)) {
+    return caller.ReplyError(*error);
+  }
+  if (draining_) return caller.ReplyError(Unavailable("this gateway is about to end"));
+  auto& wanted = std::get<GenerationRequest>(prepared.request);
+  // All calls of a request have one.
+  if (const auto said = CheckPriority(wanted.calls.front().priority()); !said.ok()) {
+    return caller.ReplyError(FromStatus(said, wanted.names, 0));
+  }
+  const auto model = upstream_->model();
+  if (const auto error = ChooseParse(parse_rules_, model->form, &wanted)) {
+    return caller.ReplyError(*error);
+  }
+  const auto& eos = model->model.eos_token_ids();
+  wanted.eos_token_ids.assign(eos.begin(), eos.end());
+  auto events = ReadEventOptions(caller.exchange->request(), wanted);
+  if (const auto* error = std::get_if<ApiError>(&events)) return caller.ReplyError(*error);
+  GenerationOptions options{.events = std::get<EventOptions>(std::move(events))};
+  if (!prepared.key.empty() && ReadAgain(caller, prepared, options.events)) return;
+  if (upstream_->calls + static_cast<int64_t>(wanted.calls.size()) > kCallsMax) {
+    return caller.ReplyError(Unavailable("too many requests are under way"));
+  }
+  if (wanted.token_ids && wanted.prompt_ids.empty()) {
+    return FindPromptIds(caller, std::move(prepared));
+  }
+  options.kept = !prepared.key.empty() && keyed_.has_room();
+  const bool kept = options.kept;
+  const auto generation = std::make_shared<Generation>(
+      caller, std::move(wanted), std::move(options), upstream_, server_, traffic_, spans_);
+  std::erase_if(generations_, [](const auto& other) { return other.expired(); });
+  generations_.push_back(generation);
+  if (kept) keyed_.Add(caller.tenant, prepared.key, prepared.digest, generation);
+  generation->Start();
+}
+
+void OpenAiApi::FindPromptIds(const Caller& caller, Prepared prepared) {
+  // It may be large: the loop must not copy it.
+  auto shared = std::make_shared<Prepared>(std::move(prepared));
+  jobs_->Run(caller, shared->lane,
+             [this, caller, upstream = upstream_, shared]() -> std::function<void()> {
+               auto& request = std::get<GenerationRequest>(shared->request);
+               for (size_t i = 0; i < request.calls.size(); ++i) {
+                 const auto& given = request.calls[i].token_ids().ids();
+                 std::vector<int32_t> ids(given.begin(), given.end());
+                 if (const auto asked = AskPromptIds(request.calls[i])) {
+                   const auto tokens =
+                       upstream->client()->Tokenize(*asked, {.timeout = kTokenizeTimeout});
+                   if (!tokens.ok()) {
+                     request.names.prompt_index = i;
+                     const ApiError error = FromStatus(tokens.status(), request.names,
+                                                       upstream->model()->model.context_length());
+                     return [caller, error] { caller.ReplyError(error); };
+                   }
+                   ids.assign(tokens->ids().begin(), tokens->ids().end());
+                 }
+                 SetPromptIds(std::move(ids), i, &request);
+               }
+               return [this, caller, shared] { Generate(caller, std::move(*shared)); };
+             });
+}
+
+bool OpenAiApi::ReadAgain(const Caller& caller, const Prepared& prepared,
+                          const EventOptions& events) {
+  auto found = keyed_.Find(caller.tenant, prepared.key, prepared.digest);
+  if (const auto* error = std::get_if<ApiError>(&found)) {
+    caller.ReplyError(*error);
+    return true;
+  }
+  const auto& answer = std::get<std::shared_ptr<Generation>>(found);
+  // An id of another answer: the service is to say what it makes of it.
+  if (answer == nullptr || (events.after && !absl::EndsWith(answer->id(), events.after->name))) {
+    return false;
+  }
+  answer->ReadAgain(caller, events);
+  return true;
+}
+
+void OpenAiApi::EndAll(const ApiError& why) {
+  for (const auto& weak : generations_) {
+    if (const auto generation = weak.lock()) generation->End(why);
+  }
+}
+
+}  // namespace tutti::gateway

@@ -1,0 +1,31 @@
+// What the service says of a request, in the words of OpenAI's API.
+//
+// Pure.  Thread: any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "gateway/api_error.h"
+
+namespace tutti::gateway {
+
+// The field of a request's head that says where its stream goes on (event_id.h).
+inline constexpr char kLastEventId[] = "Last-Event-ID";
+
+// The door that a request came through: the service names fields of its own API.
+struct FieldNames {
+  bool chat = false;
+  bool prompt_is_list = false;  // of prompts; the request at fault is `prompt_index`
+  size_t prompt_index = 0;
+  std::string max_tokens = "max_tokens";  // as this client wrote it
+  std::string messages = "messages";      // the list of them
+};
+
+// The service's refusal of a request. The fields it names are those of the client's JSON.
+// `context_length` of the model, 0 where it is not known.
+ApiError FromStatus(const absl::Status& status, const FieldNames& names, int64_t context_length);
+
+}  // namespace tutti::gateway
