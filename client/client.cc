@@ -12,6 +12,7 @@
 #include "client/call_scope.h"
 #include "client/endpoints.h"
 #include "client/first_waits.h"
+#include "client/request_size.h"
 #include "transport/grpc/grpc_runtime.h"
 #include "transport/private_folder.h"
 #include "tutti/v1/cluster.grpc.pb.h"
@@ -94,6 +95,7 @@ absl::StatusOr<Response> CallOnce(const Target& target,
 template <typename Response, typename Method, typename Request>
 absl::StatusOr<Response> CallAny(Endpoints* endpoints, Method method, const Request& request,
                                  const CallOptions& options) {
+  TUTTI_RETURN_IF_ERROR(CheckRequestSize(request));
   for (size_t left = endpoints->size();; --left) {
     const Endpoint& endpoint = endpoints->preferred();
     auto response = CallOnce<Response>(endpoint, method, request, options);

@@ -125,7 +125,7 @@ TEST_F(ClientTest, PassesTheServicesStatusOn) {
 
 TEST_F(ClientTest, UnavailableFromAServiceThatIsThereIsItsOwn) {
   service_.generate = [](auto*, const auto&, Writer*) {
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "worker w1 was lost");
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "worker w1 was lost", "details");
   };
   EXPECT_EQ(Generate().status(), absl::UnavailableError("worker w1 was lost"));
 }

@@ -116,6 +116,7 @@ absl::Status CheckKey(absl::string_view key) {
 }  // namespace
 
 bool IsMadeUp(const grpc::Status& status) {
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) return status.error_details().empty();
   struct Words {
     grpc::StatusCode code;
     absl::string_view begin;
@@ -146,8 +147,10 @@ absl::Status ToStatusOf(grpc::Channel* channel, const grpc::Status& status,
     return IsNeverConnected(status.error_message()) ? NeverConnected(none) : none;
   }
   if (IsMadeUp(status)) {
-    return absl::UnavailableError(absl::StrCat("the connection to the Tutti service at ", address,
-                                               " broke off (gRPC: ", status.error_message(), ")"));
+    const absl::Status broke =
+        absl::UnavailableError(absl::StrCat("the connection to the Tutti service at ", address,
+                                            " broke off (gRPC: ", status.error_message(), ")"));
+    return IsNeverConnected(status.error_message()) ? NeverConnected(broke) : broke;
   }
   const absl::Status ours = status.error_details().empty()
                                 ? FromGrpcItself(code, status.error_message())

@@ -46,7 +46,8 @@ struct Endpoint {
 };
 
 // Whether gRPC made this status up for a stream that ended without one: the connection failed, and
-// nobody said anything of the request.
+// nobody said anything of the request. What our services say has details; words alone are gRPC's.
+// (The state of the channel would not tell: it may be connected again by the time it is asked.)
 bool IsMadeUp(const grpc::Status& status);
 
 // The status of a call over any channel. One that gRPC made up is UNAVAILABLE, as a connection that

@@ -15,6 +15,7 @@
 #include "client/client.h"
 #include "client/endpoints.h"
 #include "client/first_waits.h"
+#include "client/request_size.h"
 #include "client/resuming_answer.h"
 
 namespace tutti::client {
@@ -26,13 +27,6 @@ uint64_t RandomNumber() {
 }
 
 Instant Now() { return std::chrono::steady_clock::now(); }
-
-// gRPC says UNAVAILABLE for a connection that broke, as services do that cannot serve.
-bool Broke(const Endpoint& endpoint, const grpc::Status& status) {
-  if (IsMadeUp(status)) return true;
-  return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
-         endpoint.channel->GetState(false) != GRPC_CHANNEL_READY;
-}
 
 std::optional<Duration> Left(Instant deadline) {
   if (deadline == kInstantNever) return std::nullopt;
@@ -46,6 +40,9 @@ Instant DeadlineOf(std::optional<Duration> timeout) {
 // One stream of an answer that a thread waits for.
 ResumingAnswer::End ReadStream(const Endpoint& endpoint, const Client::OnMessage& on_message,
                                Instant deadline, CancelToken* token, ResumingAnswer* answer) {
+  // What goes on has grown by what came.
+  const absl::Status fits = CheckRequestSize(answer->request());
+  if (!fits.ok()) return {.status = fits, .pause = {}};
   grpc::ClientContext context;
   SetDeadline(Left(deadline), &context);
   endpoint.Authorize(&context);
@@ -71,7 +68,7 @@ ResumingAnswer::End ReadStream(const Endpoint& endpoint, const Client::OnMessage
   if (!end.ok() && token != nullptr && token->cancelled()) {
     return {.status = absl::CancelledError("the call was cancelled"), .pause = {}};
   }
-  return answer->OnStreamEnd(end, Broke(endpoint, status), Now());
+  return answer->OnStreamEnd(end, IsMadeUp(status), Now());
 }
 
 }  // namespace
@@ -142,7 +139,7 @@ class Client::Call : public std::enable_shared_from_this<Client::Call> {
     if (!broken.ok()) return End(broken);
     const absl::Status end = endpoint.ToStatus(status, context);
     if (!end.ok() && cancelled) return End(end);
-    const ResumingAnswer::End next = answer_.OnStreamEnd(end, Broke(endpoint, status), Now());
+    const ResumingAnswer::End next = answer_.OnStreamEnd(end, IsMadeUp(status), Now());
     if (!next.pause.has_value()) return End(next.status);
     if (answer_.waits_for_service() && !BeginWait()) return End(end);
     client_->endpoints_->OnFailed(endpoint);
@@ -159,6 +156,21 @@ class Client::Call : public std::enable_shared_from_this<Client::Call> {
   void End(const absl::Status& status) {
     EndWait();
     observer_->OnEnd(status);
+  }
+
+  // On a thread of gRPC's: whoever begins a call holds what its observer needs.
+  void EndSoon(const absl::Status& status) {
+    const MutexLock lock(&mutex_);
+    paused_ = shared_from_this();
+    pause_ = std::make_unique<grpc::Alarm>();
+    pause_->Set(std::chrono::system_clock::now(), [this, status](bool) {
+      std::shared_ptr<Call> self;
+      {
+        const MutexLock taken(&mutex_);
+        self = std::move(paused_);
+      }
+      End(status);
+    });
   }
 
   bool BeginWait() {
@@ -238,6 +250,9 @@ class Client::Call::Stream : public grpc::ClientReadReactor<v1::GenerateResponse
 };
 
 void Client::Call::BeginStream() {
+  if (const absl::Status fits = CheckRequestSize(answer_.request()); !fits.ok()) {
+    return EndSoon(fits);
+  }
   auto* const stream = new Stream(shared_from_this(), client_->endpoints_->preferred());
   {
     const MutexLock lock(&mutex_);

@@ -14,6 +14,9 @@ namespace tutti::client {
 // four million tokens; a server that sends more than that in one message is not ours.
 inline constexpr int kClientMessageBytesMax = 64 << 20;
 
+// Largest request message: as large as a service takes one (door/limits.h).
+inline constexpr int64_t kRequestBytesMax = 8 << 20;
+
 // A request that gRPC can send again by itself: as large as the service takes one. gRPC's default,
 // 256 KiB, is less than a long prompt.
 inline constexpr int kRetryBufferBytes = 8 << 20;

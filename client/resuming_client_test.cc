@@ -176,6 +176,7 @@ TEST_F(ResumingClientTest, SwitchedOffItEndsWithTheBreak) {
 // was at fault, also where nothing had been heard yet.
 TEST_F(ResumingClientTest, AStatusThatGrpcMadeUpIsABrokenConnection) {
   const grpc::Status made_up[] = {
+      {grpc::StatusCode::UNAVAILABLE, "Socket closed"},  // and is open again by then
       {grpc::StatusCode::UNKNOWN, "Stream removed"},
       {grpc::StatusCode::INTERNAL, "Received RST_STREAM with error code 2"}};
   for (const grpc::Status& status : made_up) {
@@ -201,6 +202,31 @@ TEST_F(ResumingClientTest, AStatusThatGrpcMadeUpIsABrokenConnection) {
   Collecting heard;
   const auto client = Connect(service.address);
   EXPECT_EQ(Generate(client.get(), &heard, true).code(), absl::StatusCode::kUnknown);
+  service.counting.break_with = {grpc::StatusCode::UNAVAILABLE, "no pipeline", "of the service"};
+  service.counting.silent_calls = 1;
+  Collecting told;
+  EXPECT_EQ(Generate(client.get(), &told, true).code(), absl::StatusCode::kUnavailable);
+}
+
+// A service would cut the connection that the answers of others come over.
+TEST_F(ResumingClientTest, ATooLargeRequestNeverLeaves) {
+  Service service;
+  v1::GenerateRequest large;
+  large.set_text(std::string(15'000'000, 'x'));
+  const auto client = Connect(service.address);
+  Collecting heard;
+  const auto call = client->Start(large, std::nullopt, &heard);
+  const auto nothing = [](const v1::GenerateResponse&) { return absl::OkStatus(); };
+  v1::TokenizeRequest text;
+  text.set_text(large.text());
+  for (const absl::Status& end :
+       {heard.ended.get_future().get(), client->Generate(large, {}, nothing).status(),
+        client->Tokenize(text).status()}) {
+    EXPECT_EQ(end.code(), absl::StatusCode::kOutOfRange);
+    EXPECT_THAT(std::string(end.message()),
+                ::testing::AllOf(::testing::HasSubstr("150000"), ::testing::HasSubstr("8388608")));
+  }
+  EXPECT_EQ(service.counting.calls, 0);
 }
 
 TEST_F(ResumingClientTest, FaultsOfTheRequestEndIt) {

@@ -1,5 +1,6 @@
 #include "gateway/api_error.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -37,7 +38,8 @@ std::string ErrorBody(const ApiError& error) {
 
 absl::Status WithoutAddress(const absl::Status& status) {
   const absl::string_view message = status.message();
-  const size_t begin = message.find("no connection to a Tutti service at ");
+  const size_t begin = std::min(message.find("no connection to a Tutti service at "),
+                                message.find("the connection to the Tutti service at "));
   if (status.ok() || begin == absl::string_view::npos) return status;
   absl::Status plain(status.code(), absl::StrCat(message.substr(0, begin), kServiceUnreachable));
   const std::optional<Duration> delay = RetryDelayOf(status);
