@@ -13,9 +13,11 @@ bool Has(const std::vector<std::string>& list, std::string_view item) {
   return std::find(list.begin(), list.end(), item) != list.end();
 }
 
+// A name that is an address cannot be made another's.
 bool IsOurName(const DoorRules& rules, std::string_view host) {
   const std::string name = HostName(host);
-  return IsLoopbackName(name) || (!name.empty() && Has(rules.allowed_hosts, name));
+  return IsLoopbackName(name) || (!name.empty() && Has(rules.allowed_hosts, name)) ||
+         (rules.without_keys && IsAddress(name));
 }
 
 bool IsAllowedOrigin(const DoorRules& rules, std::string_view origin) {
@@ -34,15 +36,20 @@ std::variant<std::string, ApiError> AdmitByKey(const ApiKeys& keys, const HttpRe
   return MakeError(401, "the request has no key that is known here: Authorization: Bearer KEY");
 }
 
-std::variant<std::string, ApiError> AdmitByName(const DoorRules& rules,
-                                                const HttpRequest& request) {
+std::variant<std::string, ApiError> AdmitByPlace(const DoorRules& rules,
+                                                 const HttpRequest& request) {
+  if (!request.peer.is_local && !rules.without_keys) {
+    return MakeError(403,
+                     "this gateway has no keys and serves callers on its own machine; start it "
+                     "with --api-keys, or say --without-keys");
+  }
   const std::string_view host = request.Field("host");
   // HTTP/1.0 needs none.
   if (!host.empty() && !IsOurName(rules, host)) {
     return MakeError(
         403, absl::StrCat("the Host \"", std::string(host.substr(0, 64)),
-                          "\" is no name of this machine's loopback; start the gateway with "
-                          "--api-keys, or name it with --allow-host"));
+                          "\" is no name of this server; start the gateway with --api-keys, or "
+                          "name it with --allow-host"));
   }
   const std::string_view origin = request.Field("origin");
   if (!origin.empty() && !IsAllowedOrigin(rules, origin) && !IsOurName(rules, HostOf(origin))) {
@@ -55,13 +62,15 @@ std::variant<std::string, ApiError> AdmitByName(const DoorRules& rules,
 
 std::variant<std::string, ApiError> Admit(const DoorRules& rules, const HttpRequest& request,
                                           bool open) {
-  if (!rules.keys.has_value()) return AdmitByName(rules, request);
-  if (open || request.method == "OPTIONS") return std::string();
+  if (open) return std::string();
+  if (!rules.keys.has_value()) return AdmitByPlace(rules, request);
+  if (request.method == "OPTIONS") return std::string();
   return AdmitByKey(*rules.keys, request);
 }
 
 std::optional<ApiError> RefuseBody(const DoorRules& rules, const HttpRequest& head) {
-  auto admitted = rules.keys.has_value() ? AdmitByKey(*rules.keys, head) : AdmitByName(rules, head);
+  auto admitted =
+      rules.keys.has_value() ? AdmitByKey(*rules.keys, head) : AdmitByPlace(rules, head);
   if (auto* error = std::get_if<ApiError>(&admitted)) return std::move(*error);
   return std::nullopt;
 }
@@ -74,6 +83,11 @@ std::optional<ApiError> AdmitOperator(const DoorRules& rules, const HttpRequest&
     return MakeError(403,
                      "this key is a tenant's: the state of the service is shown for an operator's, "
                      "whose line in the file of keys ends with \"operator\"");
+  }
+  if (!request.peer.is_local) {
+    return MakeError(403,
+                     "the state of the service is shown to this machine, or to who has an "
+                     "operator's key (--api-keys)");
   }
   const std::string_view site = request.Field("sec-fetch-site");
   if (!site.empty() && site != "same-origin" && site != "none") {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "gateway/http/host_name.h"
 
 namespace tutti::gateway {
 namespace {
@@ -16,15 +17,16 @@ constexpr char kKeys[] =
     "\n"
     "beta\tf4b6bb6548129dacf11c1a9c4dffffefd4aa6b21fcf4e9754cc03b731cbe7c25\r\n";
 
-HttpRequest From(HttpFields fields) {
+HttpRequest From(HttpFields fields, bool is_local = true) {
   HttpRequest request;
+  request.peer.is_local = is_local;
   request.method = "POST";
   request.fields = std::move(fields);
   return request;
 }
 
-int StatusOf(const DoorRules& rules, HttpFields fields) {
-  const auto admitted = Admit(rules, From(std::move(fields)), /*open=*/false);
+int StatusOf(const DoorRules& rules, HttpFields fields, bool is_local = true) {
+  const auto admitted = Admit(rules, From(std::move(fields), is_local), /*open=*/false);
   const auto* error = std::get_if<ApiError>(&admitted);
   return error == nullptr ? 200 : error->status;
 }
@@ -117,6 +119,40 @@ TEST(Admit, WithoutKeysAnswersLoopbackNamesOnly) {
   EXPECT_EQ(StatusOf(rules, {{"host", "localhost"}, {"origin", "null"}}), 403);
   rules.cors_origins = {"https://chat.example"};
   EXPECT_EQ(StatusOf(rules, {{"host", "localhost"}, {"origin", "https://chat.example"}}), 200);
+}
+
+// What a caller writes into its request lets it in nowhere.
+TEST(Admit, WithoutKeysAnswersCallersOfThisMachineOnly) {
+  DoorRules rules;
+  rules.allowed_hosts = {"box"};
+  rules.cors_origins = {"*"};
+  for (const char* host : {"localhost", "127.0.0.1:8000", "[::1]", "box", "10.0.0.5:8000"}) {
+    EXPECT_EQ(StatusOf(rules, {{"host", host}}, /*is_local=*/false), 403) << host;
+    EXPECT_TRUE(RefuseBody(rules, From({{"host", host}}, false)).has_value());
+    EXPECT_TRUE(AdmitOperator(rules, From({{"host", host}}, false)).has_value());
+  }
+  EXPECT_EQ(StatusOf(rules, {}, /*is_local=*/false), 403);
+  // Probes come from anywhere, under whatever name.
+  EXPECT_TRUE(std::holds_alternative<std::string>(
+      Admit(rules, From({{"host", "10.1.2.3:8000"}}, false), /*open=*/true)));
+  rules.without_keys = true;
+  for (const char* host : {"localhost", "box", "10.0.0.5:8000", "[fd00::7]:8000"}) {
+    EXPECT_EQ(StatusOf(rules, {{"host", host}}, /*is_local=*/false), 200) << host;
+    // The state of the service is this machine's all the same.
+    EXPECT_TRUE(AdmitOperator(rules, From({{"host", host}}, false)).has_value());
+  }
+  // Browsers are kept from calling for others' pages as before.
+  for (const char* host : {"evil.example", "0.0.0.0:8000", "[::]:8000"}) {
+    EXPECT_EQ(StatusOf(rules, {{"host", host}}, /*is_local=*/false), 403) << host;
+    EXPECT_EQ(StatusOf(rules, {{"host", host}}), 403) << host;
+  }
+}
+
+TEST(AccountOfAddress, IsAnAddressOrACustomersNetwork) {
+  EXPECT_EQ(AccountOfAddress("10.0.0.7"), "10.0.0.7");
+  EXPECT_EQ(AccountOfAddress("::ffff:127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(AccountOfAddress("2001:db8::7"), AccountOfAddress("2001:db8::8"));
+  EXPECT_NE(AccountOfAddress("2001:db8:0:1::7"), AccountOfAddress("2001:db8::7"));
 }
 
 TEST(Admit, WithKeysAnswersTheirHoldersOnly) {

@@ -6,7 +6,9 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_replace.h"
 #include "door/grpc/client_call.h"
+#include "gateway/http/host_name.h"
 #include "metrics/trace_context.h"
 
 namespace tutti::gateway {
@@ -15,10 +17,21 @@ namespace {
 // Stands for values of which two readers could take different ones; no rule lets it in.
 constexpr char kSeveral[] = "several";
 
+// "ipv4:10.0.0.7:4001", "ipv6:%5B::1%5D:4001", "unix:": the other end as HTTP's port tells it.
+HttpPeer PeerOf(const std::string& name) {
+  if (name.substr(0, 5) == "unix:") return {.account = "unix", .is_local = true};
+  const std::string host = HostName(absl::StrReplaceAll(
+      name.substr(std::min(name.size(), name.find(':') + 1)), {{"%5B", "["}, {"%5D", "]"}}));
+  std::string account = AccountOfAddress(host);
+  const bool is_local = IsLoopbackName(host) || IsLoopbackName(account);
+  return {.account = std::move(account), .is_local = is_local};
+}
+
 // The head of a request, as the rules look at it.
 HttpRequest HeadOf(const grpc::CallbackServerContext& context) {
   const grpc::string_ref authority = context.ExperimentalGetAuthority();
   HttpRequest head;
+  head.peer = PeerOf(context.peer());
   head.method = "POST";
   head.fields.emplace_back("host", std::string(authority.data(), authority.size()));
   for (const char* name : {"authorization", "origin"}) {
@@ -62,6 +75,7 @@ absl::StatusOr<GrpcCaller> AdmitCall(const DoorRules& rules,
   // "ipv4:10.0.0.7:4001"; those of a Unix socket are on one host.
   return GrpcCaller{.tenant = std::move(std::get<std::string>(admitted)),
                     .host = peer.substr(0, peer.rfind(':')),
+                    .account = PeerOf(peer).account,
                     .tenants = door::TenantsOf(context),
                     .traceparent = TraceparentOf(context),
                     .deadline = context.deadline()};

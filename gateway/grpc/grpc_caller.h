@@ -17,6 +17,7 @@ namespace tutti::gateway {
 struct GrpcCaller {
   std::string tenant;                // of its key; empty without keys
   std::string host;                  // its address without the port
+  std::string account;               // whose that is, as HttpPeer has it
   std::vector<std::string> tenants;  // that its metadata names
   std::string traceparent;           // that the service is told; empty: none, or none that is right
   std::chrono::system_clock::time_point deadline = std::chrono::system_clock::time_point::max();

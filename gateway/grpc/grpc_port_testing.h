@@ -169,7 +169,7 @@ class GrpcPortTest : public ::testing::Test {
     server_->Shutdown(std::chrono::system_clock::now());
   }
   void Open(const std::string& keys = "") {
-    DoorRules rules{.keys = {}, .allowed_hosts = {}, .cors_origins = {}};
+    DoorRules rules;
     if (!keys.empty()) rules.keys = *ApiKeys::Parse(keys, "keys");
     auto port = GrpcPort::Start(
         {.listen = "127.0.0.1:0",

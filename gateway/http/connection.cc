@@ -23,12 +23,11 @@ class Connection::Answer : public Exchange {
     if (begun_ || connection == nullptr || connection->closed_) return;
     begun_ = ended_ = true;
     Settle(connection.get(), response);
-    std::string bytes = HeadText(
-        response,
-        response.status == 204 || response.status == 304
-            ? std::nullopt
-            : std::optional<uint64_t>(response.body.size()),
-        /*chunked=*/false, connection->close_);
+    std::string bytes = HeadText(response,
+                                 response.status == 204 || response.status == 304
+                                     ? std::nullopt
+                                     : std::optional<uint64_t>(response.body.size()),
+                                 /*chunked=*/false, connection->close_);
     if (!without_body_) bytes += response.body;
     connection->Send(std::move(bytes));
   }
@@ -85,8 +84,9 @@ class Connection::Answer : public Exchange {
   std::function<void()> gone_;
 };
 
-Connection::Connection(std::unique_ptr<ByteStream> stream, ConnectionContext* context)
-    : stream_(std::move(stream)), context_(context) {}
+Connection::Connection(std::unique_ptr<ByteStream> stream, HttpPeer peer,
+                       ConnectionContext* context)
+    : stream_(std::move(stream)), peer_(std::move(peer)), context_(context), reader_(peer_) {}
 
 Connection::~Connection() { context_->body_bytes -= counted_body_; }
 

@@ -32,7 +32,7 @@ struct ConnectionContext {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::unique_ptr<ByteStream> stream, ConnectionContext* context);
+  Connection(std::unique_ptr<ByteStream> stream, HttpPeer peer, ConnectionContext* context);
   ~Connection();
 
   void Start();
@@ -70,6 +70,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Next();
 
   const std::unique_ptr<ByteStream> stream_;
+  const HttpPeer peer_;
   ConnectionContext* const context_;
   Phase phase_ = Phase::kHandshake;
   bool closed_ = false;

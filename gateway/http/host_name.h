@@ -12,6 +12,10 @@ namespace tutti::gateway {
 
 // The name in a Host field: without its port, in lower case. Empty for what is no host.
 std::string HostName(std::string_view host);
+// The account of a numeric address, as transport::AccountOf says it; another name as it is.
+std::string AccountOfAddress(const std::string& name);
+// A numeric address, of one place: not that of all.
+bool IsAddress(const std::string& name);
 // localhost, names below it, 127.0.0.0/8 and ::1.
 bool IsLoopbackName(std::string_view name);
 

@@ -10,7 +10,14 @@ namespace tutti::gateway {
 
 using HttpFields = std::vector<std::pair<std::string, std::string>>;
 
+// The other end of a connection.
+struct HttpPeer {
+  std::string account;    // whose it is: see transport::AccountOf
+  bool is_local = false;  // a process of this machine
+};
+
 struct HttpRequest {
+  HttpPeer peer;
   std::string method;
   std::string path;   // of the target, without what follows a question mark
   HttpFields fields;  // names in lower case

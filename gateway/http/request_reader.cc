@@ -44,7 +44,10 @@ struct RequestReader::Parser {
   http::request_parser<http::string_body> parser;
 };
 
-RequestReader::RequestReader() : parser_(std::make_unique<Parser>()) {}
+RequestReader::RequestReader(HttpPeer peer)
+    : peer_(std::move(peer)), parser_(std::make_unique<Parser>()) {
+  request_.peer = peer_;
+}
 RequestReader::~RequestReader() = default;
 
 int64_t RequestReader::body_bytes() const {
@@ -145,7 +148,7 @@ size_t RequestReader::Take(std::string_view bytes) {
 HttpRequest RequestReader::Release() {
   HttpRequest request = std::move(request_);
   request.body = std::move(parser_->parser.get().body());
-  request_ = {};
+  request_ = {.peer = peer_};
   parser_ = std::make_unique<Parser>();
   at_ = At::kNothing;
   expects_continue_ = false;

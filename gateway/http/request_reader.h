@@ -19,7 +19,8 @@ namespace tutti::gateway {
 
 class RequestReader {
  public:
-  RequestReader();
+  // `peer`: who sends the requests.
+  explicit RequestReader(HttpPeer peer = {});
   ~RequestReader();
 
   // The part of the request that has come.
@@ -52,6 +53,7 @@ class RequestReader {
   // Refuses heads that Beast lets pass.
   void CheckHead();
 
+  const HttpPeer peer_;
   std::unique_ptr<Parser> parser_;
   At at_ = At::kNothing;
   HttpRequest request_;

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "gateway/http/connection.h"
 #include "gateway/http/server_tls.h"
+#include "transport/listening_sockets.h"
 
 namespace tutti::gateway {
 namespace {
@@ -73,6 +74,17 @@ void SetOptions(tcp::socket* socket) {
   for (const auto& [option, value] : probes) {
     setsockopt(socket->native_handle(), IPPROTO_TCP, option, &value, sizeof(value));
   }
+}
+
+HttpPeer PeerOf(tcp::socket* socket) {
+  error_code error;
+  const tcp::endpoint end = socket->remote_endpoint(error);
+  auto address = end.address();
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  }
+  return {.account = transport::AccountOf(socket->native_handle()),
+          .is_local = !error && address.is_loopback()};
 }
 
 class AsioServer : public HttpServer {
@@ -163,8 +175,10 @@ class AsioServer : public HttpServer {
     // Full of connections that are at something: the newcomer is closed.
     if (static_cast<int64_t>(connections_.size()) >= options_.connections_max) return;
     SetOptions(&socket);
+    HttpPeer peer = PeerOf(&socket);
     auto connection = std::make_shared<Connection>(
-        MakeByteStream(std::move(socket), tls_ != nullptr ? tls_->Current() : nullptr), &context_);
+        MakeByteStream(std::move(socket), tls_ != nullptr ? tls_->Current() : nullptr),
+        std::move(peer), &context_);
     connections_.insert(connection);
     connection->Start();
   }

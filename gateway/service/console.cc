@@ -72,7 +72,8 @@ bool Console::Handle(const DoorRules& rules, const Caller& caller) {
   const bool is_file = file != files.end();
   if (!is_file && !absl::StartsWith(request.path, "/tutti/")) return false;
   if (is_file) {
-    const auto admitted = Admit(rules, request, /*open=*/true);
+    // A page of others must not show it as theirs.
+    const auto admitted = Admit(rules, request, /*open=*/rules.keys.has_value());
     if (const auto* error = std::get_if<ApiError>(&admitted)) {
       caller.ReplyError(*error);
       return true;

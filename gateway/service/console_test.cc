@@ -97,7 +97,10 @@ class ConsoleTest : public ::testing::Test {
   std::shared_ptr<FakeExchange> Ask(const std::string& path, const std::string& method = "GET",
                                     HttpFields fields = {{"host", "localhost"}}) {
     auto exchange = std::make_shared<FakeExchange>();
-    exchange->request_ = {.method = method, .path = path, .fields = std::move(fields)};
+    exchange->request_ = {.peer = {.account = "127.0.0.1", .is_local = true},
+                          .method = method,
+                          .path = path,
+                          .fields = std::move(fields)};
     Caller caller{.exchange = exchange};
     handled_ = console_.Handle(rules_, caller);
     return exchange;

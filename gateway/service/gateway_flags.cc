@@ -2,9 +2,11 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "gateway/parse/answer_form.h"
 #include "program/logging.h"
+#include "transport/grpc/grpc_address.h"
 
 namespace tutti::gateway {
 namespace {
@@ -91,9 +93,16 @@ void AddDoorFlags(FlagSet* set, GatewayFlags* flags) {
         .variable = &flags->api_keys,
         .help =
             "File of keys, \"TENANT SHA256\" a line, and \"operator\" behind it for those who may "
-            "see /metrics and the map; unset: no keys, and only requests for a loopback Host "
-            "are answered",
+            "see /metrics and the map; unset: no keys, and only callers on this machine are "
+            "served",
         .check = IsFile()},
+       {.names = "--without-keys",
+        .variable = &flags->without_keys,
+        .help = "Serve callers of other machines without keys: something else keeps strangers out"},
+       {.names = "--http-plaintext",
+        .variable = &flags->http_plaintext,
+        .help = "Serve HTTP without TLS also where others reach it: something else, such as a "
+                "mesh's proxy, encrypts"},
        {.names = "--allow-host",
         .variable = &flags->allowed_hosts,
         .help = "Another name of this server that requests without keys may use",
@@ -131,7 +140,36 @@ void AddAnswerFlags(FlagSet* set, GatewayFlags* flags) {
            "Answers");
 }
 
+absl::Status CheckKeys(const char* flag, const std::string& listen, const GatewayFlags& flags) {
+  if (listen.empty() || transport::IsLocalAddress(listen)) return absl::OkStatus();
+  if (!flags.api_keys.empty() || flags.without_keys) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(flag, " ", listen,
+                   ": whoever reaches this address could use the service; give --api-keys, or say "
+                   "--without-keys if something else keeps strangers out"));
+}
+
 }  // namespace
+
+absl::Status CheckDoors(const GatewayFlags& flags) {
+  if (flags.without_keys && !flags.api_keys.empty()) {
+    return absl::InvalidArgumentError("--without-keys and --api-keys contradict each other");
+  }
+  if (flags.http_plaintext && !flags.server.tls_certificate.empty()) {
+    return absl::InvalidArgumentError("--http-plaintext and --tls-cert contradict each other");
+  }
+  const std::string& listen = flags.server.listen;
+  TUTTI_RETURN_IF_ERROR(CheckKeys("--listen", listen, flags));
+  TUTTI_RETURN_IF_ERROR(CheckKeys("--grpc", flags.grpc, flags));
+  if (transport::IsLocalAddress(listen) || flags.http_plaintext ||
+      !flags.server.tls_certificate.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("--listen ", listen,
+                   ": keys and texts could be read on their way; give --tls-cert and --tls-key, or "
+                   "say --http-plaintext if something else, such as a mesh's proxy, encrypts"));
+}
 
 void AddGatewayFlags(FlagSet* set, GatewayFlags* flags) {
   set->AddVersion(BuildStamp());

@@ -15,6 +15,8 @@ struct GatewayFlags {
   ServerOptions server;
   std::string grpc;  // where tutti.v1.Inference is served; empty: nowhere
   bool grpc_plaintext = false;
+  bool http_plaintext = false;
+  bool without_keys = false;
   client::ClientOptions client;  // `admin`: several of them, with commas between
   double resume_within_s = Seconds(client::kResumeWithin);
   std::string certificate_folder;
@@ -33,5 +35,9 @@ struct GatewayFlags {
 };
 
 void AddGatewayFlags(FlagSet* set, GatewayFlags* flags);
+
+// FAILED_PRECONDITION for a port that others than this machine reach, without keys or in the clear,
+// unless the flags say so aloud.
+absl::Status CheckDoors(const GatewayFlags& flags);
 
 }  // namespace tutti::gateway

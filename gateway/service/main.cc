@@ -64,7 +64,10 @@ absl::Status WriteReadyFile(const std::string& path, const std::string& address,
 }
 
 absl::StatusOr<DoorRules> MakeRules(const GatewayFlags& flags) {
-  DoorRules rules{.keys = {}, .allowed_hosts = {}, .cors_origins = flags.cors_origins};
+  DoorRules rules{.keys = {},
+                  .without_keys = flags.without_keys,
+                  .allowed_hosts = {},
+                  .cors_origins = flags.cors_origins};
   for (const std::string& host : flags.allowed_hosts) {
     rules.allowed_hosts.push_back(absl::AsciiStrToLower(host));
   }
@@ -129,6 +132,7 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> StartGrpc(const GatewayFlags& flags, D
 // Within so many descriptors, which the ports share.
 absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, const sigset_t& signals,
                    pid_t parent) {
+  TUTTI_RETURN_IF_ERROR(CheckDoors(flags));
   const SystemClock clock;
   const auto seconds = [](double value) {
     return std::chrono::duration_cast<Duration>(
@@ -157,6 +161,9 @@ absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, const sigset_
   gateway.set_server(server.get());
   spdlog::info("{} at {}, coordinators at {}", flags.server.tls_key.empty() ? "http" : "https",
                server->address(), options.address);
+  if (flags.without_keys) {
+    spdlog::warn("--without-keys: whoever reaches {} is served", server->address());
+  }
   console.set_server(server.get());
   TUTTI_ASSIGN_OR_RETURN(auto grpc, StartGrpc(flags, std::move(rules), descriptors, &upstream,
                                               server.get(), console.traffic(), spans.get()));

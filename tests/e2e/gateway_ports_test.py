@@ -27,6 +27,46 @@ def descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
+class Doors(unittest.TestCase):
+    """A port that others reach says aloud what it does without."""
+
+    def start(self, *flags):
+        """The log of a gateway that does not start, or None of one that does."""
+        with tempfile.TemporaryDirectory(prefix="tutti-doors-") as folder:
+            ready = os.path.join(folder, "ready")
+            gateway = subprocess.Popen(
+                [os.path.join(BINARIES, "tutti-gateway"), "--coordinator", "127.0.0.1:1", "--ready-file", ready,
+                 "--drain-timeout", "0", *flags], stderr=subprocess.PIPE, text=True, env=clean_environment())
+            wait_until(lambda: gateway.poll() is not None or os.path.exists(ready), "the gateway starts or ends")
+            started = gateway.poll() is None
+            gateway.terminate()
+            log = gateway.communicate(timeout=PATIENCE_S)[1]
+            self.assertEqual(gateway.returncode == 0, started, log)
+            return log, started
+
+    def test_an_outside_address_needs_keys_and_tls_or_a_word(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
+            keys.write("acme " + "0" * 64 + "\n")
+            keys.flush()
+            refusals = (("--without-keys", ["--listen", "0.0.0.0:0"]),
+                        ("--without-keys", ["--listen", "[::]:0", "--http-plaintext"]),
+                        ("--http-plaintext", ["--listen", "0.0.0.0:0", "--api-keys", keys.name]),
+                        ("--http-plaintext", ["--listen", "0.0.0.0:0", "--without-keys"]),
+                        ("--without-keys", ["--listen", "127.0.0.1:0", "--grpc", "0.0.0.0:0", "--grpc-plaintext"]),
+                        ("contradict", ["--listen", "127.0.0.1:0", "--api-keys", keys.name, "--without-keys"]))
+            for word, flags in refusals:
+                with self.subTest(flags):
+                    log, started = self.start(*flags)
+                    self.assertFalse(started)
+                    self.assertIn(word, log)
+            for flags in (["--listen", "127.0.0.1:0"], ["--listen", "0.0.0.0:0", "--api-keys", keys.name, "--http-plaintext"]):
+                with self.subTest(flags):
+                    self.assertTrue(self.start(*flags)[1])
+        log, started = self.start("--listen", "0.0.0.0:0", "--without-keys", "--http-plaintext")
+        self.assertTrue(started)
+        self.assertIn("whoever reaches", log)
+
+
 class Ports(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="tutti-ports-")

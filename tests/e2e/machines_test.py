@@ -174,7 +174,7 @@ class Machines(unittest.TestCase):
         refused = self.nodes[3].run(*gateway)
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("--grpc", refused.stderr)
-        self.nodes[3].start(*gateway, "--grpc-plaintext", "--allow-host", "node3")
+        self.nodes[3].start(*gateway, "--grpc-plaintext", "--without-keys", "--allow-host", "node3")
         asking[asking.index("node0:50051")] = "node3:50055"
         wait_until(lambda: self.nodes[4].run(*asking).stdout.strip() == "42", "an answer through the gateway")
 
