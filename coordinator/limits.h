@@ -273,6 +273,9 @@ inline constexpr int kExitLeadsNoMore = 3;
 // Two signals closer than this are one: a process manager may tell both a parent, which passes it
 // on, and its children.
 inline constexpr Duration kOneSignal = std::chrono::seconds(1);
+// Tokens at the end of a prompt among which the model's turn begins; longer turns are continued
+// rarely.
+inline constexpr size_t kTurnTokensMax = 16 << 10;
 // A client that is sent away for a while is told when to come back: after the time that its place
 // takes to come free at the pace measured, or where nothing has been measured yet, after that of an
 // ordinary answer of 200 tokens on a loaded machine. Not sooner than a round trip is worth, and not

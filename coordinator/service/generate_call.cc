@@ -4,6 +4,7 @@
 
 #include "coordinator/limits.h"
 #include "coordinator/service/generation_service.h"
+#include "coordinator/service/prompt_reasoning.h"
 #include "coordinator/service/resume_builder.h"
 #include "door/grpc/message_parser.h"
 
@@ -66,6 +67,8 @@ absl::StatusOr<BuiltRequest> GenerationService::Build(v1::GenerateRequest* messa
   built.request.cache_domain = tenants_.HashSalt(CacheDomainOf(tenant), message->cache_salt());
   beginning->fingerprint = model_->fingerprint;
   beginning->prompt_tokens = static_cast<int32_t>(built.request.prompt.size());
+  beginning->in_reasoning =
+      model_->tokenizer != nullptr && EndsInReasoning(built.request.prompt, *model_->tokenizer);
   beginning->tokens = resume_tokens_;
   return built;
 }

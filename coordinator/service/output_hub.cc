@@ -40,6 +40,7 @@ struct OutputHub::Group {
       started.set_prompt_tokens(static_cast<uint32_t>(beginning->prompt_tokens));
       started.set_model_fingerprint(beginning->fingerprint);
       started.set_numerics_class(claims.numerics);
+      started.set_in_reasoning(beginning->in_reasoning);
       told = std::exchange(beginning, nullptr);
     }
     stream->Write(std::move(response));

@@ -22,6 +22,7 @@ struct StreamBeginning {
   ResumeClaims claims;      // numerics and max_tokens: of an answer that goes on, else the engine's
   std::string fingerprint;  // of the checkpoint
   int32_t prompt_tokens = 0;
+  bool in_reasoning = false;         // the prompt ends so (prompt_reasoning.h)
   std::shared_ptr<const void> name;  // kept until the stream has ended (running_requests.h)
 };
 

@@ -254,6 +254,7 @@ void ReadFields(FieldReader* fields, bool in_stream, int64_t vocabulary, InferRe
   if (!text.has_value()) fields->Fail("text_input", "is missing");
   request->call.set_text(text.value_or(""));
   ReadSamplingFields(fields, &request->call);
+  ReadTextReading(fields, &request->call);
   const bool stream = fields->Bool("stream").value_or(false);
   sampling->set_max_tokens(static_cast<uint32_t>(
       fields->Integer("max_tokens", 0, kUint32Max).value_or(int64_t{kInferTokensDefault})));

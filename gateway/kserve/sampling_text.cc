@@ -30,7 +30,8 @@ constexpr std::string_view kNumbers[] = {"n",
                                          "truncate_prompt_tokens"};
 constexpr std::string_view kBooleans[] = {"ignore_eos",          "include_stop_str_in_output",
                                           "skip_special_tokens", "spaces_between_special_tokens",
-                                          "use_beam_search",     "early_stopping"};
+                                          "use_beam_search",     "early_stopping",
+                                          "add_special_tokens",  "split_special_tokens"};
 
 template <typename Names>
 bool IsOneOf(const Names& names, std::string_view name) {

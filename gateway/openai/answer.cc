@@ -79,6 +79,7 @@ std::string StreamAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& m
   if (prompt >= shape_.echoes.size() || message.output() >= shape_.choices_per_prompt) return "";
   if (message.has_started()) {
     fingerprint_ = SystemFingerprint(message.started().model_fingerprint());
+    for (Choice& choice : choices_) choice.text.Begin(message.started());
   }
   usage_.TakePrompt(message);
   std::string events;
@@ -139,6 +140,7 @@ void WholeAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) 
   if (prompt >= shape_.echoes.size() || message.output() >= shape_.choices_per_prompt) return;
   if (message.has_started()) {
     fingerprint_ = SystemFingerprint(message.started().model_fingerprint());
+    for (Choice& choice : choices_) choice.text.Begin(message.started());
   }
   usage_.Take(message);
   Choice& choice = choices_[index];

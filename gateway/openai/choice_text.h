@@ -18,6 +18,8 @@ class ChoiceText {
   ChoiceText(std::shared_ptr<const ParseOptions> options, bool old_reasoning_name,
              std::string answer_id, size_t index);
 
+  // What the first message of the stream says of the prompt. Before Take.
+  void Begin(const v1::Started& started) { parser_->BeginInReasoning(started.in_reasoning()); }
   // The pieces that the message adds; to be called for every message of the choice, in order.
   AnswerPieces Take(const v1::GenerateResponse& message);
   // A piece as the `delta` of a chunk.

@@ -21,8 +21,7 @@ constexpr char kTools[] = R"("tools": [{"type": "function", "function": {"name":
 constexpr char kOutput[] =
     "<think>\nHm.\n</think>\n\nI look.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": "
     "{\"city\": \"Paris\"}}\n</tool_call>";
-const AnswerForm kQwen3{
-    .tools = ToolForm::kHermes, .reasoning = ReasoningForm::kThink, .thinking_is_optional = true};
+const AnswerForm kQwen3{.tools = ToolForm::kHermes, .reasoning = ReasoningForm::kThink};
 
 std::variant<GenerationRequest, ApiError> Read(const std::string& fields) {
   const std::string text = R"({"messages": [{"role": "user", "content": "Hi"}], )" + fields + "}";
@@ -179,6 +178,30 @@ TEST(ChoiceText, SaysNoCallsWhereNoneIsWhole) {
   EXPECT_EQ(choice["finish_reason"], "stop");
 }
 
+// The first message says whether the prompt ends inside of a reasoning, with whatever choice it
+// comes.
+TEST(ChoiceText, BeginsAsThePromptEnds) {
+  const GenerationRequest request = Chosen(R"("n": 2)");
+  for (const bool in_reasoning : {false, true}) {
+    WholeAnswer whole{AnswerShape(request), kChoiceHead};
+    StreamAnswer stream{AnswerShape(request), kChoiceHead};
+    std::string events;
+    for (const uint32_t output : {1u, 0u}) {
+      v1::GenerateResponse message = ChoiceMessage(output, "Hm.</think>42", true);
+      if (output == 1) message.mutable_started()->set_in_reasoning(in_reasoning);
+      whole.OnMessage(0, message);
+      events += stream.OnMessage(0, message);
+    }
+    for (const Json& choice : Json::parse(whole.Body())["choices"]) {
+      EXPECT_EQ(choice["message"]["content"], in_reasoning ? "42" : "Hm.</think>42");
+      EXPECT_EQ(choice["message"].contains("reasoning"), in_reasoning);
+    }
+    for (const JoinedChoice& choice : JoinedOf(events, 2)) {
+      EXPECT_EQ(choice.message["content"], in_reasoning ? "42" : "Hm.</think>42");
+    }
+  }
+}
+
 TEST(ChooseParse, FollowsRequestTemplateAndOperator) {
   EXPECT_EQ(Chosen(R"("n": 1)", {}).parse, nullptr);
   EXPECT_EQ(Chosen(R"("n": 1)").parse->form.tools, ToolForm::kNone);
@@ -194,11 +217,9 @@ TEST(ChooseParse, FollowsRequestTemplateAndOperator) {
   EXPECT_EQ(Chosen(kTools, {}, {.tools = ToolForm::kNone}).parse, nullptr);
   EXPECT_EQ(Chosen(kTools, {}, {.tools = ToolForm::kLlama3}).parse->form.tools, ToolForm::kLlama3);
   EXPECT_EQ(Chosen(R"("n": 1)", kQwen3, {.reasoning = ReasoningForm::kNone}).parse, nullptr);
-  const AnswerForm begun{.reasoning = ReasoningForm::kThinkBegun, .thinking_is_optional = true};
-  EXPECT_EQ(Chosen(R"("n": 1)", begun).parse->form.reasoning, ReasoningForm::kThinkBegun);
   EXPECT_EQ(
-      Chosen(R"("chat_template_kwargs": {"enable_thinking": false})", begun).parse->form.reasoning,
-      ReasoningForm::kThink);
+      Chosen(R"("n": 1)", kQwen3, {.reasoning = ReasoningForm::kThinkBegun}).parse->form.reasoning,
+      ReasoningForm::kThinkBegun);
   EXPECT_TRUE(Chosen(R"("n": 1)", kQwen3, {.old_reasoning_name = true}).old_reasoning_name);
 }
 

@@ -23,6 +23,10 @@ void ReadStreaming(FieldReader* fields, GenerationRequest* request) {
 
 void ReadCommonFields(FieldReader* fields, GenerationRequest* request, v1::GenerateRequest* call) {
   ReadSamplingFields(fields, call);
+  // vLLM's clients write none as -1.
+  if (const Json* seed = fields->Find("seed"); seed != nullptr && *seed == -1) {
+    call->mutable_sampling()->clear_seed();
+  }
   ReadStreaming(fields, request);
   request->token_ids = fields->Bool("return_token_ids").value_or(false);
   request->tokens_as_ids = fields->Bool("return_tokens_as_token_ids").value_or(false);

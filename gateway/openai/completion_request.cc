@@ -15,7 +15,6 @@ constexpr uint32_t kCompletionTokensDefault = 16;
 
 constexpr UnservedField kUnservedOfCompletions[] = {
     {"suffix"},
-    {"add_special_tokens", "true"},
     {"prompt_embeds"},
     {"parallel_tool_calls", "*"},
     {"include_reasoning", "true"},
@@ -76,6 +75,7 @@ std::optional<v1::TokenizeRequest> AskPromptIds(const v1::GenerateRequest& call)
   v1::TokenizeRequest asked;
   asked.set_model(call.model());
   if (call.has_text()) asked.set_text(call.text());
+  if (call.has_text_reading()) *asked.mutable_text_reading() = call.text_reading();
   if (call.has_chat()) *asked.mutable_chat() = call.chat();
   return asked;
 }
@@ -96,6 +96,7 @@ std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body
   GenerationRequest request;
   v1::GenerateRequest like;
   ReadCommonFields(&fields, &request, &like);
+  ReadTextReading(&fields, &like);
   v1::SamplingParams* sampling = like.mutable_sampling();
   sampling->set_max_tokens(static_cast<uint32_t>(
       fields.Integer("max_tokens", 0, kMax).value_or(int64_t{kCompletionTokensDefault})));
@@ -129,7 +130,7 @@ std::variant<TokenizeJob, ApiError> ReadTokenizeRequest(const Json& body, std::s
     const auto prompt = fields.Text("prompt");
     if (!prompt.has_value()) fields.Fail("prompt", "must be a text; or send messages");
     job.request.set_text(prompt.value_or(""));
-    fields.Refuse({.name = "add_special_tokens", .harmless = "true"});
+    ReadTextReading(&fields, &job.request);
   }
   fields.RefuseOthers();
   if (fields.error().has_value()) return *fields.error();

@@ -28,7 +28,6 @@ struct AnswerWishes {
   Functions functions;
   bool one_call_only = false;
   bool reasoning = true;
-  bool no_thinking = false;  // enable_thinking: false
 };
 
 // The request of a client.

@@ -50,7 +50,7 @@ TEST(ChatRequest, TakesEveryFieldOfSampling) {
   const GenerationRequest request =
       Chat(R"(, "model": "m", "n": 2, "temperature": 0.5, "top_p": 0.9,
       "top_k": 40, "min_p": 0.1, "repetition_penalty": 1.1, "presence_penalty": 0.2,
-      "frequency_penalty": -0.3, "logit_bias": {"7": -100, "9": 2.5}, "seed": -1,
+      "frequency_penalty": -0.3, "logit_bias": {"7": -100, "9": 2.5}, "seed": -2,
       "stop": ["a", "b"], "stop_token_ids": [3], "ignore_eos": true, "max_completion_tokens": 5,
       "include_stop_str_in_output": true, "skip_special_tokens": false, "logprobs": true,
       "top_logprobs": 3, "priority": 4, "stream": true,
@@ -69,7 +69,7 @@ TEST(ChatRequest, TakesEveryFieldOfSampling) {
   EXPECT_FLOAT_EQ(sampling.frequency_penalty(), -0.3F);
   EXPECT_EQ(sampling.logit_bias().at(7), -100);
   EXPECT_EQ(sampling.logit_bias().at(9), 2.5F);
-  EXPECT_EQ(sampling.seed(), ~uint64_t{0});
+  EXPECT_EQ(sampling.seed(), ~uint64_t{1});
   EXPECT_THAT(sampling.stop(), ElementsAre("a", "b"));
   EXPECT_THAT(sampling.stop_token_ids(), ElementsAre(3));
   EXPECT_TRUE(sampling.ignore_eos());
@@ -213,6 +213,28 @@ TEST(CompletionRequest, ReadsEveryKindOfPrompt) {
   EXPECT_EQ(Completion(R"("prompt": "a")").calls.at(0).sampling().max_tokens(), 16u);
   EXPECT_EQ(Completion(R"("prompt": "a", "logprobs": 0)").calls.at(0).sampling().logprobs(), true);
   EXPECT_FALSE(Completion(R"("prompt": "a", "logprobs": null)").logprobs);
+}
+
+// A prompt that the client has rendered: as transformers' tokenizers read it, unless it says so.
+TEST(CompletionRequest, SaysHowItsTextIsRead) {
+  const auto read = [](const std::string& fields) {
+    const auto request = ReadCompletionRequest(Parsed(R"({"prompt": "<|im_end|>")" + fields + "}"));
+    EXPECT_TRUE(std::holds_alternative<GenerationRequest>(request));
+    return std::get<GenerationRequest>(request).calls[0];
+  };
+  EXPECT_FALSE(read(R"(, "add_special_tokens": true)").has_text_reading());
+  EXPECT_TRUE(read(R"(, "add_special_tokens": false)").text_reading().omit_special_tokens());
+  const v1::GenerateRequest split = read(R"(, "split_special_tokens": true)");
+  EXPECT_TRUE(split.text_reading().split_special_tokens());
+  EXPECT_FALSE(split.text_reading().omit_special_tokens());
+  EXPECT_TRUE(AskPromptIds(split)->text_reading().split_special_tokens());
+  EXPECT_EQ(RefusedCompletion(R"("prompt": "a", "split_special_tokens": 1)"),
+            "split_special_tokens");
+  EXPECT_FALSE(read(R"(, "seed": -1)").sampling().has_seed());
+  const auto tokenize =
+      ReadTokenizeRequest(Parsed(R"({"prompt": "a", "add_special_tokens": false})"));
+  ASSERT_TRUE(std::holds_alternative<TokenizeJob>(tokenize));
+  EXPECT_TRUE(std::get<TokenizeJob>(tokenize).request.text_reading().omit_special_tokens());
 }
 
 TEST(CompletionRequest, RefusesByName) {

@@ -14,23 +14,13 @@ std::optional<ApiError> ChooseParse(const ParseRules& rules, const AnswerForm& o
                        .tells_reasoning = wishes.reasoning};
   AnswerForm& form = options.form;
   if (rules.tools.has_value()) form.tools = *rules.tools;
-  if (rules.reasoning.has_value()) {
-    form.reasoning = *rules.reasoning;
-    // A template that was understood says better where thinking begins.
-    if (form.reasoning == ReasoningForm::kThink && of_template.reasoning != ReasoningForm::kNone) {
-      form.reasoning = of_template.reasoning;
-    }
-  }
+  if (rules.reasoning.has_value()) form.reasoning = *rules.reasoning;
   if (wishes.calls && form.tools == ToolForm::kNone && !rules.tools.has_value()) {
     return BadRequest("tools",
                       "tools: the chat template of this model shows no form of calls that is known "
                       "here; its operator may choose one with --tool-parser");
   }
   if (!wishes.calls) form.tools = ToolForm::kNone;
-  if (form.thinking_is_optional && wishes.no_thinking &&
-      form.reasoning == ReasoningForm::kThinkBegun) {
-    form.reasoning = ReasoningForm::kThink;
-  }
   if (form.tools == ToolForm::kNone && form.reasoning == ReasoningForm::kNone) return std::nullopt;
   // These write their calls with tokens that are left out of texts.
   if (form.tools == ToolForm::kLlama3 || form.tools == ToolForm::kChatGlm3) {

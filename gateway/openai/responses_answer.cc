@@ -139,6 +139,7 @@ std::string ResponsesAnswer::OnMessage(size_t prompt, const v1::GenerateResponse
   std::string events = Begin();
   usage_.Take(message);
   if (message.has_finish()) finish_ = message.finish();
+  if (message.has_started()) parser_.Begin(message.started());
   const AnswerPieces pieces = parser_.Take(message);
   for (const AnswerPiece& piece : pieces) {
     const bool is_message = piece.kind == AnswerPiece::Kind::kContent;

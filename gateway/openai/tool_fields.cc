@@ -57,10 +57,6 @@ AnswerWishes ReadWishes(FieldReader* fields) {
   wishes.calls = ReadChoice(fields) && !wishes.functions.empty();
   wishes.one_call_only = !fields->Bool("parallel_tool_calls").value_or(true);
   wishes.reasoning = fields->Bool("include_reasoning").value_or(true);
-  const Json* variables = fields->Find("chat_template_kwargs");
-  if (variables != nullptr && variables->is_object()) {
-    wishes.no_thinking = variables->value("enable_thinking", Json()) == false;
-  }
   return wishes;
 }
 

@@ -56,29 +56,14 @@ ToolForm ToolsOf(std::string_view chat_template) {
   return ToolForm::kNone;
 }
 
-// Whether the last <think> of a text is not closed in it.
-bool LeavesOpen(std::string_view text) {
-  const size_t begin = text.rfind("<think>");
-  return begin != std::string_view::npos && !Has(text.substr(begin), "</think>");
-}
-
 }  // namespace
 
 AnswerForm FormOfTemplate(std::string_view chat_template) {
   AnswerForm form{.tools = ToolsOf(chat_template)};
-  // Templates that are published write no other mark, and end with what add_generation_prompt asks
-  // for.
-  if (!Has(chat_template, "<think>") && !Has(chat_template, "</think>")) return form;
-  form.reasoning = ReasoningForm::kThink;
-  const size_t end = chat_template.rfind("add_generation_prompt");
-  if (end == std::string_view::npos) return form;
-  const std::string_view prompt_end = chat_template.substr(end);
-  // A branch for enable_thinking: false closes what it opens, whichever branch comes first.
-  const size_t closed = prompt_end.find("</think>");
-  const bool opens_before = closed != std::string_view::npos &&
-                            LeavesOpen(prompt_end.substr(0, prompt_end.rfind("<think>", closed)));
-  if (LeavesOpen(prompt_end) || opens_before) form.reasoning = ReasoningForm::kThinkBegun;
-  form.thinking_is_optional = Has(prompt_end, "enable_thinking");
+  // Templates that are published write no other mark.
+  if (Has(chat_template, "<think>") || Has(chat_template, "</think>")) {
+    form.reasoning = ReasoningForm::kThink;
+  }
   return form;
 }
 

@@ -24,15 +24,13 @@ enum class ToolForm : uint8_t {
 
 enum class ReasoningForm : uint8_t {
   kNone,
-  kThink,       // <think>...</think>
-  kThinkBegun,  // ...</think>: <think> stands at the end of the prompt
+  kThink,       // <think>...</think>, or ...</think> where the prompt ends with <think>
+  kThinkBegun,  // ...</think>, whatever the prompt
 };
 
 struct AnswerForm {
   ToolForm tools = ToolForm::kNone;
   ReasoningForm reasoning = ReasoningForm::kNone;
-  // kThinkBegun is kThink where the request says enable_thinking: false.
-  bool thinking_is_optional = false;
 
   bool operator==(const AnswerForm&) const = default;
 };

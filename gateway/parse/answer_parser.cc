@@ -39,10 +39,9 @@ AnswerPieces AnswerParser::Feed(std::string_view text) {
 AnswerPieces AnswerParser::Finish() {
   AnswerPieces pieces;
   if (state_ == State::kBegin) {
-    const bool begun = options_->form.reasoning == ReasoningForm::kThinkBegun;
     const std::string held = begin_.Release();
-    if (begun) AddText(AnswerPiece::Kind::kReasoning, 0, held, &pieces);
-    if (!begun) PassOn(held, &pieces);
+    if (is_begun()) AddText(AnswerPiece::Kind::kReasoning, 0, held, &pieces);
+    if (!is_begun()) PassOn(held, &pieces);
   } else if (state_ == State::kReasoning) {
     AddText(AnswerPiece::Kind::kReasoning, 0, end_of_reasoning_.Release(), &pieces);
   }
@@ -66,8 +65,7 @@ void AnswerParser::PushBegin(char c, AnswerPieces* pieces) {
   const NextWord::At at = begin_.Push(c);
   if (at == NextWord::At::kOpen) return;
   const std::string all = begin_.Release();
-  const bool reasons =
-      at == NextWord::At::kFound || options_->form.reasoning == ReasoningForm::kThinkBegun;
+  const bool reasons = at == NextWord::At::kFound || is_begun();
   state_ = reasons ? State::kReasoning : State::kContent;
   skip_line_ends_ = has_reasoned_ = reasons;
   if (at == NextWord::At::kFound) return;

@@ -23,6 +23,8 @@ class AnswerParser {
   // Null: all text is content.
   explicit AnswerParser(std::shared_ptr<const ParseOptions> options);
 
+  // The prompt ends inside of a reasoning, or not. Before any text; without it, not.
+  void BeginInReasoning(bool in_reasoning) { prompt_opens_ = in_reasoning; }
   AnswerPieces Feed(std::string_view text);
   // The text that is held back, as nothing follows.
   AnswerPieces Finish();
@@ -40,8 +42,14 @@ class AnswerParser {
   void PassOn(std::string_view text, AnswerPieces* pieces);
   AnswerPieces Wanted(AnswerPieces pieces) const;
 
+  // Text without <think> at its beginning is reasoning.  REQUIRES: it is looked for
+  bool is_begun() const {
+    return prompt_opens_ || options_->form.reasoning == ReasoningForm::kThinkBegun;
+  }
+
   const std::shared_ptr<const ParseOptions> options_;
   const std::unique_ptr<CallParser> calls_;
+  bool prompt_opens_ = false;
   State state_ = State::kContent;
   bool skip_line_ends_ = false;
   bool has_reasoned_ = false;
