@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "door/limits.h"
+#include "text/cut_json.h"
 #include "text/template_json.h"
 
 namespace tutti::coordinator {
@@ -87,9 +88,10 @@ absl::StatusOr<Json> CallJson(const v1::ToolCall& call, const std::string& path)
   if (!call.arguments_json().empty()) {
     arguments = text::ParseTemplateJson(call.arguments_json());
   }
-  if (!arguments.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ".arguments_json is not a JSON object"));
-  }
+  // What a model wrote comes back: of a call that was cut, what there was of it, and as text what
+  // is no object at all.
+  if (arguments.is_discarded()) arguments = text::ReadCutObject(call.arguments_json());
+  if (!arguments.is_object()) arguments = call.arguments_json();
   Json json = Json::object();
   if (!call.id().empty()) json["id"] = call.id();
   json["type"] = "function";
