@@ -22,7 +22,9 @@ inline constexpr int64_t kPromptBytesMax = 4 << 20;
 // Messages of one conversation: more turns than a context of 131,072 tokens can hold at 32 tokens a
 // turn.
 inline constexpr int64_t kChatMessagesMax = 4096;
-inline constexpr int64_t kTemplateKwargsBytesMax = 64 << 10;
+// JSON of a template's variables: the tools of an agent with some hundred of them take 1 MiB, which
+// is more than the context of most models; and 64 KiB for all others.
+inline constexpr int64_t kTemplateKwargsBytesMax = (1 << 20) + (64 << 10);
 // Calls of one message: models that call in parallel make a handful.
 inline constexpr int64_t kToolCallsMax = 128;
 // Names and ids of functions, calls and participants: OpenAI allows 64 characters, some clients

@@ -42,6 +42,8 @@ Extent ExtentOf(std::string_view text) {
   return extent;
 }
 
+constexpr std::string_view kJsonBlanks = " \t\r\n";
+
 // The text of the last member of that name in an object, which is valid JSON; empty: none is found,
 // as when its name is written with escapes.
 std::string_view MemberText(std::string_view object, std::string_view name) {
@@ -70,12 +72,16 @@ std::string_view MemberText(std::string_view object, std::string_view name) {
 
 }  // namespace
 
-OrderedJson InWrittenOrder(std::string_view text, std::string_view name, const Json& value) {
-  const std::string_view member = MemberText(text, name);
-  const Json same = Json::parse(member.begin(), member.end(), nullptr, false);
-  if (same == value) return OrderedJson::parse(member.begin(), member.end(), nullptr, false);
-  return OrderedJson::parse(value.dump(-1, ' ', false, Json::error_handler_t::replace), nullptr,
-                            false);
+std::string AsWritten(std::string_view text, std::string_view name, const Json& value,
+                      size_t bytes_max) {
+  std::string_view member = MemberText(text, name);
+  member.remove_prefix(std::min(member.find_first_not_of(kJsonBlanks), member.size()));
+  member = member.substr(0, member.find_last_not_of(kJsonBlanks) + 1);
+  if (member.size() <= bytes_max) {
+    const Json same = Json::parse(member.begin(), member.end(), nullptr, false);
+    if (same == value) return std::string(member);
+  }
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::variant<Json, ApiError> ParseObject(std::string_view text) {

@@ -20,11 +20,11 @@ using OrderedJson = nlohmann::ordered_json;
 // The object, or why it is none.
 std::variant<Json, ApiError> ParseObject(std::string_view text);
 
-// The member `name` of the object that ParseObject has read from `text` as `value`, with its
-// members in the order in which they are written; in another order if `text` is not that object's.
-//
-// Takes time with the square of an object's members: for small values only.
-OrderedJson InWrittenOrder(std::string_view text, std::string_view name, const Json& value);
+// The member `name` of the object that ParseObject has read from `text` as `value`: as it is
+// written, with its members in their order. Where that takes more than `bytes_max`, or `text` is
+// not that object's, without blanks and in another order.
+std::string AsWritten(std::string_view text, std::string_view name, const Json& value,
+                      size_t bytes_max);
 
 // Compact. Bytes that are no UTF-8 become U+FFFD.
 std::string Dump(const OrderedJson& json);

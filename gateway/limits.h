@@ -160,8 +160,9 @@ inline constexpr size_t kFunctionNameBytesMax = 256;
 inline constexpr size_t kCallsPerOutputMax = 128;
 // Schemas and listed values that are looked at to find the types of one function's parameters.
 inline constexpr int64_t kSchemaVisitsMax = 10'000;
-// JSON of `tools` in a request, or of chat_template_kwargs: the service takes as much for both.
-inline constexpr size_t kTemplateValueBytesMax = 64 << 10;
+// JSON of `tools` in a request, and of chat_template_kwargs: the service takes both together.
+inline constexpr size_t kToolsBytesMax = 1 << 20;
+inline constexpr size_t kTemplateKwargsBytesMax = 60 << 10;
 
 // ---- what operators watch
 

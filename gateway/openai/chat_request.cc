@@ -1,5 +1,7 @@
 // POST /v1/chat/completions, and the conversations of POST /tokenize.
 #include <limits>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -97,31 +99,41 @@ void ReadMessage(FieldReader* fields, v1::ChatMessage* message) {
   fields->RefuseOthers();
 }
 
-// The service would refuse it with another name; and order takes time.
-bool FitsTemplate(FieldReader* fields, std::string_view name, const Json& value) {
+// The member as it is written. Nothing: it is too large, and the service would refuse it under
+// another name.
+std::optional<std::string> ReadWritten(FieldReader* fields, std::string_view text,
+                                       std::string_view name, const Json& value, size_t bytes_max) {
   const size_t bytes = value.dump(-1, ' ', false, Json::error_handler_t::replace).size();
-  if (bytes <= kTemplateValueBytesMax) return true;
-  fields->Fail(name,
-               absl::StrCat("takes ", bytes, " bytes, the limit is ", kTemplateValueBytesMax));
-  return false;
+  if (bytes <= bytes_max) return AsWritten(text, name, value, bytes_max);
+  fields->Fail(name, absl::StrCat("takes ", bytes, " bytes, the limit is ", bytes_max));
+  return std::nullopt;
 }
 
 // Variables of the template: those given, the tools as they are written, and reasoning_effort,
-// which is one for templates.
+// which is one for templates. Of two of a name the last counts.
 void ReadTemplateVariables(FieldReader* fields, std::string_view text, v1::ChatMessages* chat) {
-  OrderedJson variables = OrderedJson::object();
+  std::string members;
+  const auto add = [&members](std::string_view more) {
+    absl::StrAppend(&members, members.empty() ? "" : ",",
+                    absl::string_view(more.data(), more.size()));
+  };
   if (const Json* given = fields->Find("chat_template_kwargs")) {
     if (!given->is_object()) return fields->Fail("chat_template_kwargs", "is not an object");
-    if (!FitsTemplate(fields, "chat_template_kwargs", *given)) return;
-    variables = InWrittenOrder(text, "chat_template_kwargs", *given);
+    const auto written =
+        ReadWritten(fields, text, "chat_template_kwargs", *given, kTemplateKwargsBytesMax);
+    if (!written.has_value()) return;
+    if (!given->empty()) add(std::string_view(*written).substr(1, written->size() - 2));
   }
   const Json* tools = fields->Find("tools");
   if (tools != nullptr && !tools->empty()) {
-    if (!FitsTemplate(fields, "tools", *tools)) return;
-    variables["tools"] = InWrittenOrder(text, "tools", *tools);
+    const auto written = ReadWritten(fields, text, "tools", *tools, kToolsBytesMax);
+    if (!written.has_value()) return;
+    add("\"tools\":" + *written);
   }
-  if (const auto effort = fields->Text("reasoning_effort")) variables["reasoning_effort"] = *effort;
-  if (!variables.empty()) chat->set_template_kwargs_json(Dump(variables));
+  if (const auto effort = fields->Text("reasoning_effort")) {
+    add("\"reasoning_effort\":" + Dump(*effort));
+  }
+  if (!members.empty()) chat->set_template_kwargs_json("{" + members + "}");
 }
 
 }  // namespace
