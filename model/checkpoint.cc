@@ -10,6 +10,7 @@
 #include "model/checkpoint_index.h"
 #include "model/json_document.h"
 #include "model/limits.h"
+#include "model/what_is_there.h"
 #include "text/text_file.h"
 
 namespace tutti::model {
@@ -25,18 +26,6 @@ absl::StatusOr<std::string> ReadText(const CheckpointFile& file, int64_t offset,
 }
 
 bool Exists(const std::string& path) { return text::IsThere(path); }
-
-absl::Status NoCheckpoint(const std::string& dir) {
-  for (const char* pickled : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
-    if (!Exists(dir + "/" + pickled)) continue;
-    return absl::UnimplementedError(absl::StrCat(
-        dir, ": only pickled weights (", pickled,
-        "). Reading a pickle can run any code, so it is not supported: convert it to safetensors "
-        "where you trust it, with save_pretrained(..., safe_serialization=True)"));
-  }
-  return absl::NotFoundError(absl::StrCat(dir, ": neither ", kSingleFile, " nor ", kIndexFile,
-                                          " is there; fetch the weights too"));
-}
 
 // The path, and what the file is rather than safetensors, by its first bytes.
 std::string WhatIsInstead(const std::string& path, const std::string& prefix) {
@@ -67,10 +56,11 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::OpenImpl(
   std::unique_ptr<Checkpoint> checkpoint(new Checkpoint(dir));
   if (Exists(dir + "/" + kSingleFile)) {
     TUTTI_RETURN_IF_ERROR(checkpoint->AddFile(kSingleFile, nullptr));
+    checkpoint->ignores_shards_ = Exists(dir + "/" + kIndexFile);
     return checkpoint;
   }
   const std::string index = dir + "/" + kIndexFile;
-  if (!Exists(index)) return NoCheckpoint(dir);
+  if (!Exists(index)) return DescribeNoCheckpoint(dir);
   TUTTI_ASSIGN_OR_RETURN(const ShardMap shards, LoadCheckpointIndex(index));
   std::unordered_set<std::string> wanted;
   if (names != nullptr) wanted.insert(names->begin(), names->end());

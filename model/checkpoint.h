@@ -65,6 +65,9 @@ class Checkpoint {
   std::string PathOf(int32_t file) const;
 
   const std::string& dir() const { return dir_; }
+  // There is an index of shards as well, of which nothing is read: the one file is taken for the
+  // whole, as transformers does. Either may be what is left of another save.
+  bool ignores_shards() const { return ignores_shards_; }
 
  private:
   explicit Checkpoint(std::string dir);
@@ -74,6 +77,7 @@ class Checkpoint {
 
   // Constant after construction.
   std::string dir_;
+  bool ignores_shards_ = false;
   std::vector<TensorInfo> tensors_;
   std::unordered_map<std::string, size_t> by_name_;
   std::vector<File> files_;

@@ -209,6 +209,16 @@ TEST(Checkpoint, PickledWeightsAreRefusedWithAHint) {
   EXPECT_THAT(Message(status), HasSubstr("pytorch_model.bin"));
 }
 
+TEST(Checkpoint, OneFileBesideShardsIsTheWhole) {
+  TempDir dir;
+  dir.Write("model.safetensors", FileOf({TensorOf("a", StoredType::kU8, {5})}));
+  EXPECT_FALSE((*Checkpoint::Open(dir.path()))->ignores_shards());
+  dir.Write("model.safetensors.index.json", "{}");
+  const auto opened = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_TRUE((*opened)->ignores_shards());
+}
+
 TEST(Checkpoint, OnlyRegularFilesAreOpened) {
   TempDir dir;
   ASSERT_EQ(mkfifo(dir.File("model.safetensors").c_str(), 0600), 0);

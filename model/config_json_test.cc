@@ -247,6 +247,22 @@ TEST(ModelConfig, WithoutADTypeAsksTheCheckpoint) {
               HasSubstr("no tensor is BF16, F16 or F32"));
 }
 
+// Python's json writes them.
+TEST(ModelConfig, NumbersThatAreNoneAreAbsent) {
+  std::string text = ValidRoot().dump();
+  text.insert(text.size() - 1, R"(, "a": NaN, "b": [-Infinity, Infinity], "c": "NaN \" NaN")");
+  EXPECT_TRUE(ParseModelConfig(text, "config.json").ok());
+  const auto read = ParseJson(R"({"a": NaN, "b": [-Infinity], "c": "NaN \" NaN"})", "x", 1000);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->dump(), R"({"a":null,"b":[null],"c":"NaN \" NaN"})");
+  json root = ValidRoot();
+  root["hidden_size"] = "HERE";
+  text = root.dump();
+  text.replace(text.find("\"HERE\""), 6, "NaN");
+  EXPECT_THAT(std::string(ParseModelConfig(text, "config.json").status().message()),
+              HasSubstr("hidden_size is missing"));
+}
+
 TEST(ModelConfig, RefusesWhatIsNotAConfiguration) {
   for (const char* text : {"", "{", "[]", "3", "null", "{\"a\": }", "\xff\xfe", "{} x",
                            "{\"hidden_size\": 1e999}", "{\"architectures\": \"Qwen3ForCausalLM\"}",

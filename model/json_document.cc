@@ -86,6 +86,27 @@ class DocumentBuilder : public nlohmann::json_sax<json> {
   std::string error_;
 };
 
+// The text with null for the numbers that are none, which Python writes and JSON has no word for.
+std::string WithoutNonNumbers(std::string_view text) {
+  std::string out;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') in_string = !in_string;
+    if (in_string && text[i] == '\\') out += text[i++];
+    std::string_view word;
+    for (const std::string_view one : {"-Infinity", "Infinity", "NaN"}) {
+      if (!in_string && text.substr(i).starts_with(one)) word = one;
+    }
+    if (!word.empty()) {
+      out += "null";
+      i += word.size() - 1;
+    } else if (i < text.size()) {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 absl::StatusOr<json> ParseJson(std::string_view text, std::string_view file_name,
@@ -101,10 +122,13 @@ absl::StatusOr<json> ParseJson(std::string_view text, std::string_view file_name
         absl::StrCat(file, ": not JSON at byte ", nul + 1, ", which is zero"));
   }
   DocumentBuilder builder;
-  if (!json::sax_parse(text.begin(), text.end(), &builder)) {
-    return absl::InvalidArgumentError(absl::StrCat(file, ": ", builder.error()));
+  if (json::sax_parse(text.begin(), text.end(), &builder)) return std::move(builder.root());
+  DocumentBuilder again;
+  const std::string numbers = WithoutNonNumbers(text);
+  if (numbers != text && json::sax_parse(numbers.begin(), numbers.end(), &again)) {
+    return std::move(again.root());
   }
-  return std::move(builder.root());
+  return absl::InvalidArgumentError(absl::StrCat(file, ": ", builder.error()));
 }
 
 std::string Quoted(std::string_view text) {

@@ -13,7 +13,7 @@ namespace tutti::model {
 
 // INVALID_ARGUMENT with `file_name`, the byte where reading stopped and why: not JSON, an object
 // with a key twice (readers disagree on which counts), nesting beyond kJsonDepthMax, text longer
-// than `bytes_max`.
+// than `bytes_max`. NaN and Infinity, which Python's json writes, are read as null.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view file_name,
                                          int64_t bytes_max);
 

@@ -113,6 +113,8 @@ inline constexpr int64_t kReportedRunOverheadBytes = 32;
 // A cache of digests: those of 4 TiB, and the names of kShardFilesMax files.
 inline constexpr int64_t kDigestCacheBytesMax = int64_t{80} << 20;
 inline constexpr int64_t kCheckpointFileNameBytesMax = 255;
+// Names in a folder among which weights are looked for, to say what is there.
+inline constexpr size_t kFolderEntriesMax = 1000;
 // Below this many bytes a checkpoint is hashed anew at every start, which takes some 100 ms at
 // most, and leaves no cache behind.
 inline constexpr int64_t kCachedCheckpointBytesMin = int64_t{256} << 20;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "model/family.h"
+#include "model/what_is_there.h"
 
 namespace tutti::model {
 namespace {
@@ -73,7 +74,8 @@ absl::Status CheckTensor(const ModelConfig& config, const Checkpoint& checkpoint
                                         std::string(RoleName(spec.role)), ")");
   const TensorInfo* found = checkpoint.Find(spec.name);
   if (found == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " is missing"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " is missing", DescribeOtherName(checkpoint.tensors(), spec.name)));
   }
   if (!ComputeType(found->dtype)) {
     return absl::InvalidArgumentError(

@@ -38,6 +38,12 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesy
   TUTTI_ASSIGN_OR_RETURN(model->generation,
                          model::LoadGenerationConfig(dir.string(), model->config));
   TUTTI_ASSIGN_OR_RETURN(model->checkpoint, model::Checkpoint::Open(dir.string()));
+  if (model->checkpoint->ignores_shards()) {
+    spdlog::warn(
+        "model '{}': model.safetensors is read, model.safetensors.index.json and its shards are "
+        "not; remove what is left of another save",
+        model->name);
+  }
   if (const absl::Status fits = model::CheckCheckpoint(model->config, *model->checkpoint);
       !fits.ok()) {
     return absl::Status(
