@@ -54,6 +54,7 @@ void Engine::Advance(Instant now, std::vector<Action>* actions) {
   actions_ = actions;
   Watch();
   admission_.ExpireDeadlines(now, actions);
+  admission_.JudgeOverdue(now, actions);
   if (now >= admission_.stranded_until()) SettleWaiting();
   if (now >= awaited_until_) state_changed_ = true;
   if (fleet_.FormingIsDue(now) || state_changed_) {
@@ -74,8 +75,9 @@ void Engine::Advance(Instant now, std::vector<Action>* actions) {
 }
 
 Instant Engine::next_deadline() const {
-  return std::min({admission_.next_deadline(), admission_.stranded_until(), awaited_until_,
-                   spares_.next_deadline(), fleet_.next_deadline(), watch_at_});
+  return std::min({admission_.next_deadline(), admission_.stranded_until(),
+                   admission_.next_verdict(), awaited_until_, spares_.next_deadline(),
+                   fleet_.next_deadline(), watch_at_});
 }
 
 std::string Engine::MissedWork() {
@@ -100,8 +102,11 @@ void Engine::On(const RequestCancelled& event) {
 void Engine::On(const WorkerJoined& event) {
   if (const std::optional<LostWorker> namesake =
           fleet_.FindExpiredNamesake(event.hello.worker_id(), now_)) {
-    LoseWorker(namesake->link, namesake->reason, true);
+    LoseWorker(namesake->link, namesake->reason, true, LossCause::kSilent);
   }
+  // A process that has obeyed nobody has never joined: the worker was started again.
+  const bool same_process = event.hello.incarnation() != 0;
+  admission_.HandleJoin(event.hello.worker_id(), same_process, now_, actions_);
   absl::Status may_join = shard_check_.MayJoin(event.hello.worker_id(), now_);
   if (may_join.ok()) may_join = incarnation_.Meet(event.hello.incarnation());
   if (!may_join.ok()) {
@@ -114,10 +119,13 @@ void Engine::On(const WorkerJoined& event) {
   spares_.Look();
 }
 
-void Engine::On(const WorkerLost& event) { LoseWorker(event.link, event.reason, false); }
+void Engine::On(const WorkerLost& event) {
+  LoseWorker(event.link, event.reason, false, LossCause::kClosed);
+}
 
 void Engine::On(const Stalled& event) {
   fleet_.Forgive(event.duration, now_);
+  admission_.Forgive(event.duration);
   for (const auto& replica : replicas_) replica->pipeline.Forgive(event.duration, now_);
 }
 
@@ -128,7 +136,7 @@ void Engine::On(const CheckpointDigested& event) {
     if (replica->serving()) continue;
     if (const auto refused = replica->pipeline.CompareShards(now_, actions_)) {
       shard_check_.Refuse(*fleet_.Find(refused->link), refused->why, now_, actions_);
-      LoseWorker(refused->link, refused->why, true);
+      LoseWorker(refused->link, refused->why, true, LossCause::kNobody);
     }
     WatchLinking(*replica);
   }
@@ -144,7 +152,7 @@ void Engine::On(WorkerFrame event) {
   const absl::Status status = HandleFrame(worker, &event.frame);
   if (status.ok()) return;
   fleet_.faults()->OnFailure(worker->id(), now_);
-  LoseWorker(event.link, status, true);
+  LoseWorker(event.link, status, true, LossCause::kFailed);
 }
 
 // ---- frames of workers
@@ -285,7 +293,8 @@ void Engine::FormPipelines() {
   }
 }
 
-void Engine::EndPipeline(Replica* replica, const std::string& why, const Worker* lost) {
+void Engine::EndPipeline(Replica* replica, const std::string& why, const Worker* lost,
+                         LossCause cause) {
   const bool serving = replica->serving();
   if (replica->pipeline.HasServedLong(now_)) {
     for (const std::string& id : replica->pipeline.WorkerIds()) fleet_.faults()->OnServedLong(id);
@@ -301,7 +310,8 @@ void Engine::EndPipeline(Replica* replica, const std::string& why, const Worker*
     if (lost != nullptr) {
       fleet_.KeepClass();
       // One that was told to stop went for that.
-      loss.may_be_doing = !lost->goes();
+      if (!lost->goes()) loss.cause = cause;
+      loss.worker = lost->id();
       loss.unheard = now_ - lost->last_heard;
     }
     admission_.RecoverSequences(loss, now_, actions_);
@@ -318,7 +328,7 @@ void Engine::SettleWaiting() {
 }
 
 // `close`: the link is still open, and the worker is told why it will not be.
-void Engine::LoseWorker(LinkKey link, const absl::Status& reason, bool close) {
+void Engine::LoseWorker(LinkKey link, const absl::Status& reason, bool close, LossCause cause) {
   const Worker* const worker = fleet_.Find(link);
   if (worker == nullptr) return;  // never joined, or closed by us
   Replica* const replica = ReplicaOf(*worker);
@@ -329,7 +339,7 @@ void Engine::LoseWorker(LinkKey link, const absl::Status& reason, bool close) {
   fleet_.Remove(link, now_);
   if (close) actions_->push_back(CloseWorker{link, reason});
   if (replica != nullptr) {
-    EndPipeline(replica, absl::StrCat(name, " was lost: ", reason.message()), &lost);
+    EndPipeline(replica, absl::StrCat(name, " was lost: ", reason.message()), &lost, cause);
   }
 }
 

@@ -130,11 +130,12 @@ class Engine {
   // Ends pipelines of too few workers that can form whole again.
   void GrowReduced();
   // Sequences on it go on elsewhere, or when it has formed again. `lost`: the worker by whose loss
-  // it ends; null: none.
-  void EndPipeline(Replica* replica, const std::string& why, const Worker* lost = nullptr);
+  // it ends, and how it was lost; null: none.
+  void EndPipeline(Replica* replica, const std::string& why, const Worker* lost = nullptr,
+                   LossCause cause = LossCause::kNobody);
   void SettleWaiting();
   void EndLink(Replica* replica, const Pipeline::FailedLink& link);
-  void LoseWorker(LinkKey link, const absl::Status& reason, bool close);
+  void LoseWorker(LinkKey link, const absl::Status& reason, bool close, LossCause cause);
   void Watch();
   void WatchPipeline(Replica* replica);
   void MoveSlow(Replica* replica);

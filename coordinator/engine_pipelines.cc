@@ -55,7 +55,9 @@ void Engine::EndLink(Replica* replica, const Pipeline::FailedLink& link) {
 // have run out. At all of them at once: times that were renewed meanwhile then cost one wake-up.
 void Engine::Watch() {
   if (now_ < std::min(fleet_.leases_until(), watch_at_)) return;
-  for (const LostWorker& lost : fleet_.FindExpired(now_)) LoseWorker(lost.link, lost.reason, true);
+  for (const LostWorker& lost : fleet_.FindExpired(now_)) {
+    LoseWorker(lost.link, lost.reason, true, LossCause::kSilent);
+  }
   for (const auto& replica : replicas_) WatchPipeline(replica.get());
   fleet_.UpdateLeasesUntil();
   watch_at_ = kInstantNever;
@@ -68,10 +70,11 @@ void Engine::Watch() {
 void Engine::WatchPipeline(Replica* replica) {
   Pipeline& pipeline = replica->pipeline;
   if (const std::optional<Pipeline::Stuck> stuck = pipeline.FindStuck(now_)) {
-    LoseWorker(stuck->link, absl::DeadlineExceededError(stuck->why), true);
+    LoseWorker(stuck->link, absl::DeadlineExceededError(stuck->why), true, LossCause::kSilent);
   } else if (const std::optional<Pipeline::Unlinked> unlinked = pipeline.FindUnlinked(now_)) {
     if (unlinked->link.has_value()) return EndLink(replica, *unlinked->link);
-    LoseWorker(unlinked->worker->link, absl::DeadlineExceededError(unlinked->worker->why), true);
+    LoseWorker(unlinked->worker->link, absl::DeadlineExceededError(unlinked->worker->why), true,
+               LossCause::kNobody);
   } else if (const auto late = pipeline.FindLateLoaders(now_); !late.empty()) {
     for (const std::string& id : late) fleet_.faults()->OnFailure(id, now_);
     EndPipeline(replica,
@@ -110,7 +113,9 @@ void Engine::UpdateClass() {
       EndPipeline(replica.get(), "the numerics class was chosen again, for all that have joined");
     }
   }
-  for (const LostWorker& unable : fleet_.FindUnable()) LoseWorker(unable.link, unable.reason, true);
+  for (const LostWorker& unable : fleet_.FindUnable()) {
+    LoseWorker(unable.link, unable.reason, true, LossCause::kNobody);
+  }
 }
 
 // ---- growing again

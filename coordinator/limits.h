@@ -60,12 +60,25 @@ inline constexpr size_t kIdleTenantsMax = 4096;
 
 // ---- requests on board of a loss (admission_recovery.cc, docs/decisions/0042)
 
-// Losses in a row after which a sequence is computed alone: one is most often an accident, a second
-// before a single token came of it may be its doing.
+// Losses over the same rows after which a sequence is computed alone: one is most often an
+// accident, a second before a single token came of it may be its doing.
 inline constexpr int32_t kLossesSuspected = 2;
-// ... and after which it is given up: it was alone when the third worker went.
+// ... and after which it is given up, if it was alone when the last worker died, and of its rows no
+// more than these were under way: a step so short is hardly hit by chance.
 inline constexpr int32_t kLossesMax = 3;
-// The time in which requests like one that was given up are refused, and how many of these are
+inline constexpr int32_t kRowsSentenced = 16;
+// The number of steps over which a trial spreads the rows suspected.
+inline constexpr int32_t kTrialSteps = 8;
+// Deaths in a row, over whatever rows, after which it is given up all the same, if it was alone
+// when the last worker died; and from half of them on it is computed alone. So that nothing kills
+// for ever; more than come together on any bad day.
+inline constexpr int32_t kDeathsMax = 64;
+// The time within which a worker that lives has dialled again: its pauses between two attempts grow
+// to a few seconds. As long a request waits for its verdict.
+inline constexpr Duration kVerdictPatience = std::chrono::seconds(10);
+// Requests like one another that must have been given up before the next is refused.
+inline constexpr int32_t kSentencesOfLikes = 2;
+// The time in which requests like those that were given up are refused, and how many of these are
 // remembered: long enough that a client that tries again in a loop does no harm, short enough that
 // a worker that has been mended gets another try. 40 bytes each.
 inline constexpr Duration kPoisonRefusedTime = std::chrono::minutes(10);

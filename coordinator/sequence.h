@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "coordinator/request.h"
+#include "coordinator/suspicion.h"
 
 namespace tutti::coordinator {
 
@@ -52,14 +53,13 @@ struct Sequence {
   int32_t prompt_tokens = 0;
 
   // ---- where it is
-  int32_t pipeline = -1;  // the one it is bound to; -1: none, it is in the admission queue
-  // Pipelines lost while a step with it was under way, in a row: since it last got a token.
-  int32_t losses = 0;
+  int32_t pipeline = -1;    // the one it is bound to; -1: none, it is in the admission queue
+  Suspicion suspicion;      // of bringing workers down, since it last got a token
   int32_t preemptions = 0;  // times that it gave its place up and waited again
-  bool resumed = false;   // its pipeline ended, and it goes on before newcomers
-  uint64_t recovery = 0;  // the recovery that waits for its next token; 0: none
-  std::string numerics;   // the class in which its tokens are computed; empty: none is yet
-  bool begun = false;     // a token of it has been delivered
+  bool resumed = false;     // its pipeline ended, and it goes on before newcomers
+  uint64_t recovery = 0;    // the recovery that waits for its next token; 0: none
+  std::string numerics;     // the class in which its tokens are computed; empty: none is yet
+  bool begun = false;       // a token of it has been delivered
   // Since when no pipeline that serves could hold it. Nothing: one can, or it is bound to one.
   std::optional<Instant> stranded_since;
   uint64_t place = 0;   // in the order in which sequences were bound to that pipeline

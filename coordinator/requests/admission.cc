@@ -340,7 +340,7 @@ void Admission::Unbind(Sequence* sequence) {
     return;
   }
   const auto target = static_cast<uint32_t>(sequence->pipeline);
-  suspects_.LetOthersIn(sequence);
+  if (suspects_.IsAlone(*sequence)) suspects_.LetOthersIn(target);
   targets_[target].scheduler->Remove(sequence);
   queue_.GiveBack(*sequence);
   queue_.ChargeActual(sequence);

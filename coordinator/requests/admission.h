@@ -5,7 +5,7 @@
 //   binding   BindWaiting gives waiting sequences to pipelines that have room, in the queue's order
 //   recovery  RecoverSequences takes back the sequences of a pipeline that ended: they keep their
 //             tokens and are bound again before newcomers, but those that may have been the cause
-//             are computed alone; SettleWaiting ends those that wait in vain
+//             are computed alone (suspects.h); SettleWaiting ends those that wait in vain
 //   end       End, and its causes here: a cancellation, a deadline
 //
 // A sequence is in the admission queue (Sequence::pipeline is -1) or bound to one pipeline's
@@ -97,16 +97,27 @@ class Admission {
 
   // Recovers the sequences of a pipeline that ended while it served: closes the scheduler's epoch,
   // which hands them back with all their tokens and nothing computed. They go back to the queue,
-  // before newcomers. Where `loss.may_be_doing`, those of steps under way are suspects after
-  // kLossesSuspected losses, and end with INTERNAL after kLossesMax.
+  // before newcomers. Those that may have been the cause are suspects after kLossesSuspected
+  // losses, and end with INTERNAL when they are found to be guilty (suspicion.h).
   // REQUIRES: targets_[lost] was serving
   struct Loss {
     PipelineId pipeline;
     std::string why;
-    bool may_be_doing = false;  // a worker was lost that may have been brought down by its work
-    Duration unheard{};         // of what was lost, before its loss
+    LossCause cause = LossCause::kNobody;
+    std::string worker;  // that was lost
+    Duration unheard{};  // of it, before its loss
   };
   void RecoverSequences(const Loss& loss, Instant now, std::vector<Action>* actions);
+  // A worker has joined. `same_process`: the one of that name which was there before; else one that
+  // was started since.
+  void HandleJoin(const std::string& worker, bool same_process, Instant now,
+                  std::vector<Action>* actions);
+  // Judges where workers have not come back for long.
+  void JudgeOverdue(Instant now, std::vector<Action>* actions);
+  // For so long nobody was heard, through no fault of the workers: see Stalled.
+  void Forgive(Duration stall) { suspects_.Forgive(stall); }
+  // JudgeOverdue does nothing before.
+  Instant next_verdict() const { return suspects_.next_deadline(); }
 
   // Looks at all that wait, after a pipeline began or ceased to serve. Those that none can hold end
   // with UNAVAILABLE: at once where no other will come (`may_come`), else when they have waited for
@@ -162,6 +173,9 @@ class Admission {
   std::vector<int64_t> CachedTokens(const Request& request, std::span<const TokenId> tokens) const;
 
   bool BindSuspects(Instant now, std::vector<Action>* actions);
+  void Judge(const LossFinding& finding, Instant now, std::vector<Action>* actions);
+  void Release(Sequence* sequence, Instant now);
+  void LetOthersIn(size_t target);
   void Empty(size_t target);
   std::optional<size_t> TargetOfGroup(const Sequence& sequence) const;
   bool FindRoom(const Sequence& sequence);

@@ -14,35 +14,37 @@ namespace tutti::coordinator {
 
 void Admission::RecoverSequences(const Loss& loss, Instant now, std::vector<Action>* actions) {
   Scheduler& scheduler = *targets_[loss.pipeline.value()].scheduler;
-  suspects_.LetOthersIn(loss.pipeline.value());
   pool_awaited_ = std::max(pool_awaited_, scheduler.kv_slots());
   const std::vector<Sequence*> running = scheduler.Running();
   const uint64_t recovery =
       running.empty() ? 0
                       : recoveries_.Begin(loss.pipeline, loss.why,
                                           static_cast<int32_t>(running.size()), loss.unheard, now);
+  const std::optional<uint64_t> number =
+      suspects_.BeginLoss(loss.cause, loss.worker, loss.why, now);
   for (Sequence* sequence : running) {
     recoveries_.Forget(sequence->recovery);
     sequence->recovery = recovery;
-    if (loss.may_be_doing && Suspects::MayBeCause(*sequence, scheduler) &&
-        !TUTTI_FAIL_POINT("coordinator.forget_losses")) {
-      ++sequence->losses;
+    if (number.has_value() && !TUTTI_FAIL_POINT("coordinator.forget_losses")) {
+      suspects_.Accuse(*number, sequence, scheduler);
     }
   }
+  suspects_.LetOthersIn(loss.pipeline.value());
   scheduler.EndEpoch();
   for (Sequence* sequence : scheduler.PopWaiting()) {
     sequence->pipeline = -1;
     queue_.GiveBack(*sequence);
-    if (sequence->losses >= kLossesMax) {
+    const Suspicion::Verdict verdict = sequence->suspicion.verdict();
+    if (verdict == Suspicion::Verdict::kGuilty) {
       queue_.ChargeActual(sequence);
       recoveries_.Forget(sequence->recovery);
       requests_.Finish(sequence, FinishCause::kError, suspects_.GiveUp(*sequence, loss.why, now),
                        actions);
-    } else if (sequence->losses >= kLossesSuspected) {
-      suspects_.Wait(sequence);
-    } else {
+    } else if (verdict == Suspicion::Verdict::kFree) {
       sequence->resumed = true;
       queue_.Push(sequence);
+    } else {
+      suspects_.Wait(sequence);
     }
   }
 }
@@ -53,8 +55,8 @@ void Admission::HandleProgress(Sequence* sequence, Instant now, std::vector<Acti
   if (sequence->numerics.empty() && target.numerics != nullptr) {
     sequence->numerics = *target.numerics;
   }
-  sequence->losses = 0;
-  suspects_.LetOthersIn(sequence);
+  if (!sequence->suspicion.empty()) sequence->suspicion.Clear();
+  if (suspects_.IsAlone(*sequence)) LetOthersIn(static_cast<size_t>(sequence->pipeline));
   if (sequence->recovery == 0) return;
   std::optional<std::string> line =
       recoveries_.OnSequence(std::exchange(sequence->recovery, 0), now);
@@ -63,18 +65,66 @@ void Admission::HandleProgress(Sequence* sequence, Instant now, std::vector<Acti
 
 // ---- suspects
 
+void Admission::HandleJoin(const std::string& worker, bool same_process, Instant now,
+                           std::vector<Action>* actions) {
+  const std::optional<LossFinding> finding = suspects_.OnJoined(worker, same_process);
+  if (finding.has_value()) Judge(*finding, now, actions);
+}
+
+void Admission::JudgeOverdue(Instant now, std::vector<Action>* actions) {
+  for (const LossFinding& finding : suspects_.FindOverdue(now)) Judge(finding, now, actions);
+}
+
+void Admission::Judge(const LossFinding& finding, Instant now, std::vector<Action>* actions) {
+  for (const RequestId id : finding.accused) {
+    Sequence* sequence = requests_.Find(id);
+    if (sequence == nullptr) continue;  // ended meanwhile
+    if (finding.died) {
+      sequence->suspicion.Prove(finding.loss);
+    } else {
+      sequence->suspicion.Acquit(finding.loss);
+    }
+    suspects_.Reconsider();
+    const Suspicion::Verdict verdict = sequence->suspicion.verdict();
+    if (verdict == Suspicion::Verdict::kFree) {
+      Release(sequence, now);
+    } else if (verdict == Suspicion::Verdict::kGuilty && suspects_.Holds(*sequence)) {
+      if (TUTTI_FAIL_POINT("coordinator.sentence_neighbour")) sequence = suspects_.Next();
+      End(sequence, FinishCause::kError, suspects_.GiveUp(*sequence, finding.why, now), actions);
+    }
+  }
+}
+
+// It is no suspect any more, where it was one.
+void Admission::Release(Sequence* sequence, Instant now) {
+  if (suspects_.IsAlone(*sequence)) LetOthersIn(static_cast<size_t>(sequence->pipeline));
+  if (!suspects_.Erase(*sequence)) return;
+  sequence->resumed = true;
+  if (AnyCanHold(*sequence)) {
+    queue_.Push(sequence);
+  } else {
+    stranded_.Add(sequence, sequence->stranded_since.value_or(now));
+  }
+}
+
+void Admission::LetOthersIn(size_t target) {
+  suspects_.LetOthersIn(target);
+  steps_due_->Add(PipelineId(static_cast<uint32_t>(target)));
+}
+
 bool Admission::BindSuspects(Instant now, std::vector<Action>* actions) {
+  for (const size_t target : suspects_.FindCleared()) LetOthersIn(target);
   bool bound = false;
   std::optional<size_t> kept;
   while ((kept = suspects_.FindTarget()).has_value() && !suspects_.IsTaken(*kept)) {
     Empty(*kept);
-    Sequence* const suspect = suspects_.first();
+    Sequence* const suspect = suspects_.Next();
     absl::Status status = suspects_.Check(suspect->request, suspect->prompt(), now);
     if (!status.ok()) {
       End(suspect, FinishCause::kError, std::move(status), actions);
       continue;
     }
-    suspects_.Begin(*kept);
+    suspects_.Begin(suspect, *kept);
     queue_.TakePlace(*suspect);
     Bind(suspect, *kept);
     bound = true;

@@ -87,9 +87,11 @@ class AdmissionTest : public testing::Test {
       admission_.HandleProgress(one.sequence, now_, &actions_);
     }
   }
+  // Its worker failed of itself.
   void Lose(uint32_t pipeline, const std::string& why = "w1 was lost") {
     admission_.RecoverSequences(
-        {.pipeline = PipelineId(pipeline), .why = why, .may_be_doing = true}, now_, &actions_);
+        {.pipeline = PipelineId(pipeline), .why = why, .cause = LossCause::kFailed, .worker = "w1"},
+        now_, &actions_);
   }
   // Sequences bound to a pipeline.
   int32_t Bound(uint32_t pipeline) const {

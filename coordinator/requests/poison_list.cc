@@ -1,5 +1,6 @@
 #include "coordinator/requests/poison_list.h"
 
+#include <algorithm>
 #include <string>
 
 #include "coordinator/limits.h"
@@ -15,8 +16,15 @@ Hash128 PoisonList::PrintOf(const Request& request, std::span<const TokenId> pro
 }
 
 void PoisonList::Add(const Request& request, std::span<const TokenId> prompt, Instant now) {
+  Poison added{.print = PrintOf(request, prompt), .until = now + kPoisonRefusedTime, .requests = 1};
+  const auto same = std::find_if(poisons_.begin(), poisons_.end(),
+                                 [&](const Poison& one) { return one.print == added.print; });
+  if (same != poisons_.end()) {
+    if (same->until > now) added.requests += same->requests;
+    poisons_.erase(same);
+  }
   if (poisons_.size() == kPoisonsKept) poisons_.pop_front();
-  poisons_.push_back({.print = PrintOf(request, prompt), .until = now + kPoisonRefusedTime});
+  poisons_.push_back(added);
 }
 
 std::optional<Duration> PoisonList::RefusedFor(const Request& request,
@@ -26,7 +34,9 @@ std::optional<Duration> PoisonList::RefusedFor(const Request& request,
   const Hash128 print = PrintOf(request, prompt);
   for (auto poison = poisons_.rbegin(); poison != poisons_.rend(); ++poison) {
     if (poison->until <= now) break;
-    if (poison->print == print) return poison->until - now;
+    if (poison->print != print) continue;
+    if (poison->requests >= kSentencesOfLikes) return poison->until - now;
+    break;
   }
   return std::nullopt;
 }

@@ -1,5 +1,6 @@
-// Requests that were given up because workers were lost wherever they were computed. One like them,
-// whatever its seed, is refused for a while: clients repeat what failed.
+// Requests that were given up because workers died wherever they were computed. When that has come
+// to kSentencesOfLikes requests like one another, whatever their seeds, the next is refused for a
+// while: clients repeat what failed.
 //
 // Thread: the engine's.
 #pragma once
@@ -32,6 +33,7 @@ class PoisonList {
   struct Poison {
     Hash128 print;
     Instant until;
+    int32_t requests = 0;
   };
   Hash128 PrintOf(const Request& request, std::span<const TokenId> prompt) const;
 

@@ -19,9 +19,10 @@ class Stranded {
   // They wait for so long.
   explicit Stranded(Duration patience) : patience_(patience) {}
 
-  void Add(Sequence* sequence, Instant now) {
+  // `since`: when it stranded.
+  void Add(Sequence* sequence, Instant since) {
     waiting_.emplace(sequence->arrival, sequence);
-    sequence->stranded_since = now;
+    sequence->stranded_since = since;
     WaitUntil(EndOf(*sequence));
   }
   // Whether it was here. It goes on elsewhere, or ends.

@@ -140,6 +140,7 @@ bool Scheduler::CanPlan() {
 // make the others wait for it.
 bool Scheduler::WantsAnotherStep() {
   const auto under_way = static_cast<int32_t>(steps_.size());
+  if (alone_ != nullptr && under_way > 0) return false;
   if (under_way < num_stages_) return true;
   if (under_way > num_stages_) return false;
   const bool all_have_rows = Share() == EvenShare();
@@ -363,8 +364,7 @@ void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
   if (const auto& rebuild = steps_.oldest().rebuild; rebuild.has_value()) {
     rebuilds_.Commit(*rebuild);
     for (const SequenceId id : rebuild->sequences) {
-      Sequence* const sequence = FindRunning(id);
-      if (sequence != nullptr) --sequence->stay.rebuilds;
+      if (Sequence* const one = FindRunning(id)) --one->stay.rebuilds;
     }
   }
   const std::vector<StepEntry>& entries = steps_.oldest().entries;
@@ -385,6 +385,7 @@ void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
     Sequence* const sequence = committed_[i];
     if (sequence == nullptr) continue;  // left meanwhile
     sequence->stay.computed = entry.end;
+    if (!sequence->suspicion.empty()) sequence->suspicion.OnComputed(entry.end);
     cache_.Publish(sequence);
     if (sequence->stay.computed == sequence->total()) filling_.erase(sequence->stay.id);
     if (!entry.sample) continue;

@@ -136,6 +136,12 @@ class Scheduler {
   // way are dropped.
   void Remove(Sequence* sequence);
 
+  // A sequence that is computed alone, to find out whether it brings workers down; null: none is.
+  // Nothing else is computed beside it, one step is under way at a time, and its rows are divided
+  // as Suspicion::RowsInTrial says.
+  void SetAlone(const Sequence* sequence) { alone_ = sequence; }
+  const Sequence* alone() const { return alone_; }
+
   // Sequences by preemption_key().
   std::vector<Sequence*> Running() const;
   // Null: no such sequence is running.
@@ -163,6 +169,7 @@ class Scheduler {
   const StepWindow& steps() const { return steps_; }
   int32_t running() const { return static_cast<int32_t>(running_.size()); }
   int32_t waiting() const { return static_cast<int32_t>(backlog_.waiting().size()); }
+  int32_t block_size() const { return options_.block_size; }
   int32_t blocks_total() const { return cache_.blocks_total(); }
   int32_t blocks_in_use() const { return cache_.blocks_in_use(); }
   const KvCache& cache() const { return cache_; }
@@ -225,6 +232,7 @@ class Scheduler {
     return cache_.reuses() ? (int64_t{sequence.total()} - 1) / options_.block_size : 0;
   }
 
+  int32_t RowsMax(const Sequence& sequence) const;
   bool WantsAnotherStep();
   int32_t Generating() const;
   int32_t EvenShare() const;
@@ -257,6 +265,7 @@ class Scheduler {
   const PlanSizeOptions plan_size_;
   int32_t num_stages_ = 0;
   bool open_ = false;  // an epoch is
+  const Sequence* alone_ = nullptr;
   KvCache cache_;
   Rebuilds rebuilds_;
   StepTimeBound time_;  // of the step that is decided

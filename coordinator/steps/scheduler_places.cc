@@ -164,7 +164,8 @@ void Scheduler::Admit(Newcomer newcomer, int32_t rows_max) {
   filling_.emplace(sequence->stay.id, sequence);
   if (cache_.FirstDue(*sequence).has_value()) return rebuilds_.Add(sequence);
   if (sequence->behind() > 1) Queue(sequence);  // its one token is scheduled here and now
-  const int32_t most = std::min({sequence->behind(), scratch_.chunk, scratch_.budget, rows_max});
+  const int32_t most =
+      std::min({sequence->behind(), scratch_.chunk, scratch_.budget, rows_max, RowsMax(*sequence)});
   const int32_t count = time_.RowsInTime(sequence->stay.planned, sequence->behind(), most);
   if (count < most) scratch_.out_of_time = true;
   SchedulePrompt(sequence, std::max(count, 1));

@@ -115,8 +115,15 @@ bool Scheduler::PutIntoPlan(const Sequence& sequence) {
   return fits || TUTTI_FAIL_POINT("coordinator.large_plans");
 }
 
+// The rows that it may have in one step, where it is tried alone.
+int32_t Scheduler::RowsMax(const Sequence& sequence) const {
+  if (alone_ != &sequence) return sequence.behind();
+  return sequence.suspicion.RowsInTrial(sequence.stay.planned);
+}
+
 void Scheduler::GiveRows(Sequence* sequence, int32_t rows_max) {
-  const int32_t most = std::min({sequence->behind(), scratch_.chunk, scratch_.budget, rows_max});
+  const int32_t most =
+      std::min({sequence->behind(), scratch_.chunk, scratch_.budget, rows_max, RowsMax(*sequence)});
   const int32_t count = time_.RowsInTime(sequence->stay.planned, sequence->behind(), most);
   if (count < most) scratch_.out_of_time = true;
   if (count > 0) SchedulePrompt(sequence, count);
