@@ -26,11 +26,12 @@ std::string Name(RequestId request) { return absl::StrCat("request ", request.va
 }  // namespace
 
 SimClients::SimClients(const SimOptions* options, SimQueue* queue, EventCallback to_engine,
-                       FailCallback fail)
+                       FailCallback fail, const SimDeaths* deaths)
     : options_(options),
       queue_(queue),
       to_engine_(std::move(to_engine)),
       fail_(std::move(fail)),
+      deaths_(deaths),
       random_(options->seed, /*stream=*/2),
       masks_(options->seed, kMaskStream) {}
 
@@ -358,12 +359,12 @@ std::string SimClients::CheckBadEnd(const Client& client,
                                                                : absl::StrCat("is refused: ", text);
     }
     case absl::StatusCode::kInternal:
-      // Kills from outside, one after the other, are taken for the doing of what was alone.
+      // Processes that die one after the other, the last killed from outside while it was alone,
+      // may be taken for its doing; workers that live may not.
       if (text.find("times in a row") != std::string::npos) {
         const bool killer = client.request.sampling.top_k() == kOracleKillerTopK;
-        const int others = options_->killer_chance > 0 ? 2 : 0;  // losses that killers make
-        if (killer || options_->faults + others >= 3) return "";
-        return absl::StrCat("is taken for the cause of losses: ", text);
+        const bool dead = deaths_->outside >= 1 && deaths_->outside + deaths_->of_work >= 3;
+        return killer || dead ? "" : absl::StrCat("is taken for the cause of losses: ", text);
       }
       return client.got.size() + 1 == client.right.size() && client.right.back().token() < 0
                  ? ""

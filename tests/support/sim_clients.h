@@ -22,14 +22,20 @@
 
 namespace tutti::tests {
 
+// Processes of workers that have ended: killed by somebody, or by what they computed.
+struct SimDeaths {
+  int32_t outside = 0;
+  int32_t of_work = 0;
+};
+
 class SimClients {
  public:
   using EventCallback = std::function<void(coordinator::Event)>;
   using FailCallback = std::function<void(const std::string&)>;
 
   // REQUIRES: all pointers outlive the clients.
-  SimClients(const SimOptions* options, SimQueue* queue, EventCallback to_engine,
-             FailCallback fail);
+  SimClients(const SimOptions* options, SimQueue* queue, EventCallback to_engine, FailCallback fail,
+             const SimDeaths* deaths);
 
   // Sends the run's requests at their times.
   void Start();
@@ -98,6 +104,7 @@ class SimClients {
   SimQueue* const queue_;
   const EventCallback to_engine_;
   const FailCallback fail_;
+  const SimDeaths* const deaths_;
   Random random_, masks_;
   // A conversation so far: a prompt and its right answer.
   struct Conversation {

@@ -48,7 +48,7 @@ class Cluster : public SimWorld {
         engine_(std::make_unique<coordinator::Engine>(options.Engine())),
         clients_(
             &options_, &queue_, [this](coordinator::Event event) { Post(std::move(event)); },
-            [this](const std::string& what) { Fail(what); }),
+            [this](const std::string& what) { Fail(what); }, &deaths_),
         faults_(&options_, &queue_, &workers_, &clients_),
         mailbox_(&options_, &queue_, [this] { WakeAt(queue_.now()); }),
         plan_watch_(&options_, [this](const std::string& what) { Fail(what); }) {}
@@ -67,6 +67,7 @@ class Cluster : public SimWorld {
   SimWorker* FindWorker(const std::string& id) override;
   bool IsServing(const SimWorker& worker) const override;
   void Fail(const std::string& what) override;
+  void Died(bool of_its_work) override { ++(of_its_work ? deaths_.of_work : deaths_.outside); }
   Duration StalledSince(Instant time) const override { return mailbox_.StalledSince(time); }
 
  private:
@@ -97,9 +98,10 @@ class Cluster : public SimWorld {
   SimQueue queue_;
   Random random_;
   std::unique_ptr<coordinator::Engine> engine_;
-  uint32_t incarnation_ = 0;                 // of engine_; 0: nobody else may lead
+  uint32_t incarnation_ = 0;                 // of engine_
   std::unique_ptr<SimFormerLeader> former_;  // null: nobody led before
   PlaceWatch place_watch_;
+  SimDeaths deaths_;
   SimClients clients_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
   SimFaults faults_;
@@ -229,7 +231,6 @@ void Cluster::CheckClose(const SimWorker& worker, coordinator::LinkKey link,
 // ---- another coordinator
 
 void Cluster::Lead() {
-  if (options_.takeover_after == Duration::zero()) return;
   std::vector<coordinator::Action> none;
   engine_->Handle(coordinator::Led{.incarnation = ++incarnation_, .judged = true}, queue_.now(),
                   &none);
@@ -350,7 +351,7 @@ SimReport Cluster::Run() {
   if (!RunUntil([this] { return clients_.AllEnded(); }, kRunMax)) {
     Fail(absl::StrCat("not all requests have ended: ", clients_.Open()));
   }
-  if (options_.faults > 0 || options_.takeover_after > Duration::zero()) {
+  if (options_.faults > 0 || options_.resets > 0 || options_.takeover_after > Duration::zero()) {
     RunUntil([] { return false; }, kFaultsOver);
     // A link cut while nothing was to be sent is only noticed when something is.
     clients_.Probe(/*must_succeed=*/false);

@@ -22,6 +22,11 @@ void SimFaults::Schedule() {
   if (options_->slow_after > Duration::zero()) {
     queue_->After(options_->slow_after, [this] { SlowOne(); });
   }
+  Duration at{};
+  for (int32_t i = 0; i < options_->resets; ++i) {
+    at += milliseconds(random_.Between(100, 600));
+    queue_->After(at, [this] { ResetOne(); });
+  }
   if (options_->storm) {
     queue_->After(milliseconds(random_.Between(5, span)), [this] { clients_->Storm(); });
   }
@@ -35,6 +40,15 @@ void SimFaults::SlowOne() {
   if (serving.empty()) return;
   serving[random_.Between(0, static_cast<int64_t>(serving.size()) - 1)]->SlowDownUntilMoved(
       kSlowFactor, kMovedWithin);
+}
+
+// The first one, often, so that the same streams are hit.
+void SimFaults::ResetOne() {
+  const auto last = static_cast<int64_t>(workers_->size()) - 1;
+  SimWorker* const worker = (*workers_)[random_.Chance(0.7) ? 0 : random_.Between(0, last)].get();
+  faulty_.insert(worker->id());
+  if (random_.Chance(0.8)) return worker->ResetControlLink();
+  worker->Hang(milliseconds(random_.Between(1600, 2400)));
 }
 
 void SimFaults::Fault() {

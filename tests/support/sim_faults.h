@@ -40,6 +40,7 @@ class SimFaults {
 
  private:
   void Fault();
+  void ResetOne();
   void SlowOne();
   void NoteCut(SimWorker* deaf);
 

@@ -67,12 +67,38 @@ void DrawClasses(SimOptions* options) {
   options->two_classes = all && random.Chance(0.5);
 }
 
+// Workers come and go in shorter times than a prompt is computed in, and are the same processes
+// each time.
+void DrawResets(SimOptions* options) {
+  Random random(options->seed, /*stream=*/9);
+  const bool large_plans = options->plan_bytes_max == coordinator::kPlanBytesMax;
+  const bool alone = options->takeover_after == Duration::zero() && !options->two_classes;
+  if (!large_plans || !alone || !random.Chance(0.12)) return;
+  options->resets = static_cast<int32_t>(random.Between(4, 12));
+  options->faults = random.Chance(0.5) ? 0 : 1;
+  options->num_pipelines = random.Chance(0.7) ? 1 : 2;
+  options->auto_pipelines = options->storm = false;
+  options->num_blocks = 640 / options->block_size;
+  options->prompt_tokens_max = 200;
+  options->output_tokens_max = 8;
+  options->num_requests = 12;
+  options->arrivals_over = Microseconds(100'000);
+  options->max_batch_tokens = static_cast<int32_t>(random.Between(8, 80));
+  options->chunk_tokens = options->max_batch_tokens;
+  options->step_most = Microseconds(random.Between(20'000, 250'000));
+  options->step_least = options->step_most / 4;
+  options->load_most = Microseconds(50'000);
+  options->cancel_chance = options->deadline_chance = 0;
+  options->killer_chance = random.Chance(0.5) ? 0 : 0.2;
+}
+
 // With randomness of their own, so that the other draws are what they were before.
 void DrawApart(SimOptions* options) {
   DrawKeptRows(options);
   DrawTakeover(options);
   DrawTarget(options);
   DrawClasses(options);
+  DrawResets(options);
 }
 
 }  // namespace
@@ -174,7 +200,7 @@ std::string SimOptions::Text() const {
       partial_recompute ? absl::StrCat(", rows kept ", kept_rows_bytes) : ", none kept", ", batch ",
       max_batch_tokens, ", chunk ", chunk_tokens, ", target ", Milliseconds(itl_target), " ms, ",
       max_sequences, " sequences, ", num_requests, " requests, ", faults, " faults, ", stalls,
-      " stalls",
+      " stalls, ", resets, " resets",
       takeover_after > Duration::zero()
           ? absl::StrCat(", taken over after ", Milliseconds(takeover_after), " ms")
           : "");

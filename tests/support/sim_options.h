@@ -66,6 +66,9 @@ struct SimOptions {
   Duration load_most{};
   int32_t faults = 0;  // of workers and links
   int32_t stalls = 0;  // of the engine
+  // Times, shortly after one another, that a worker's link to the coordinator is reset or that it
+  // stands still; it lives.
+  int32_t resets = 0;
   // A coordinator that stands by leads from then on; the other wakes later. 0: there is one only.
   Duration takeover_after{};
   // A worker that serves becomes slow then, for good, and its place must move. 0: none.

@@ -59,6 +59,11 @@ void SimWorker::Start() {
 
 void SimWorker::Kill() {
   if (!up()) return;
+  world_->Died(/*of_its_work=*/false);
+  End();
+}
+
+void SimWorker::End() {
   ++incarnation_;
   worker_.reset();
   to_engine_->Close(random_->Chance(0.5),
@@ -69,7 +74,8 @@ void SimWorker::Kill() {
 
 // The work kills it; somebody starts it again.
 void SimWorker::Die() {
-  Kill();
+  world_->Died(/*of_its_work=*/true);
+  End();
   queue_->After(std::chrono::milliseconds(random_->Between(0, 1500)), [this] { Start(); });
 }
 
@@ -90,20 +96,10 @@ void SimWorker::Hang(Duration how_long) {
   });
 }
 
-void SimWorker::FallSilent() {
-  excused_ = true;
-  if (welcome_ && !silent_since_.has_value()) silent_since_ = queue_->now();
-}
-
 bool SimWorker::IsClosed() const {
   return std::any_of(inbox_.begin(), inbox_.end(), [this](const Item& item) {
     return item.kind == Item::Kind::kClosed && item.link == link_;
   });
-}
-
-void SimWorker::SlowDown(int32_t factor, Duration how_long) {
-  slow_factor_ = factor;
-  queue_->After(how_long, [this] { slow_factor_ = 1; });
 }
 
 void SimWorker::SlowDownUntilMoved(int32_t factor, Duration moved_within) {
@@ -133,6 +129,13 @@ void SimWorker::CutControlLink() {
   if (!up()) return;
   to_engine_->Swallow();
   FallSilent();
+}
+
+void SimWorker::ResetControlLink() {
+  if (!up() || hung_) return;
+  to_engine_->Close(random_->Chance(0.5),
+                    [world = world_, link = link_] { world->LinkLost(link); });
+  OnClosed(link_);
 }
 
 // ---- links
@@ -238,8 +241,6 @@ void SimWorker::CloseNext(bool lose) {
 }
 
 // ---- the executor
-
-void SimWorker::ToCoordinator(v1::Frame frame) { outgoing_.push_back({.frame = std::move(frame)}); }
 
 void SimWorker::ToNextStage(v1::Frame frame, transport::Payload payload) {
   outgoing_.push_back({.to_next = true, .frame = std::move(frame), .payload = std::move(payload)});

@@ -35,6 +35,8 @@ class SimWorld {
   // Whether the worker has a stage of a pipeline that serves, as the engine last said.
   virtual bool IsServing(const SimWorker& worker) const = 0;
   virtual void Fail(const std::string& what) = 0;
+  // A process has ended.
+  virtual void Died(bool of_its_work) = 0;
   // The time for which the engine has stood still since `time`.
   virtual Duration StalledSince(Instant time) const = 0;
 };
@@ -51,7 +53,10 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   void Start();
   void Kill();
   void Hang(Duration how_long);
-  void SlowDown(int32_t factor, Duration how_long);
+  void SlowDown(int32_t factor, Duration how_long) {
+    slow_factor_ = factor;
+    queue_->After(how_long, [this] { slow_factor_ = 1; });
+  }
   // For good, with a place that must be another's by then.
   void SlowDownUntilMoved(int32_t factor, Duration moved_within);
   // Whether it has a place on a pipeline that serves.
@@ -63,6 +68,8 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   SimWorker* CutRankLink();
   // The same for its frames to the coordinator, until it connects again.
   void CutControlLink();
+  // Its link to the coordinator closes at both ends, and it dials again.
+  void ResetControlLink();
 
   // The engine's side of the control link, at arrival.
   void OnFrame(coordinator::LinkKey link, v1::Frame frame);
@@ -81,11 +88,12 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   uint64_t exchanges() const { return ranks_.exchanges(); }
 
   // StageOutbox
-  void ToCoordinator(v1::Frame frame) override;
+  void ToCoordinator(v1::Frame frame) override { outgoing_.push_back({.frame = std::move(frame)}); }
   void ToNextStage(v1::Frame frame, transport::Payload payload) override;
 
  private:
   void Die();
+  void End();
   struct Item {
     enum class Kind { kFrame, kActivation, kClosed, kOldFrame } kind = Kind::kFrame;
     coordinator::LinkKey link;
@@ -108,7 +116,10 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   void AwaitWelcome(coordinator::LinkKey link);
   void ConnectLater();
   void Beat(uint64_t incarnation);
-  void FallSilent();
+  void FallSilent() {
+    excused_ = true;
+    if (welcome_ && !silent_since_.has_value()) silent_since_ = queue_->now();
+  }
   bool IsClosed() const;
   void Pump();
   bool FinishStep();
