@@ -18,8 +18,9 @@ PARTITION_S = 3
 SLOW_S = 30
 # A coordinator that is stopped is replaced within its lease, and a margin for a busy machine; woken it ends at once.
 TAKEOVER_S = ETCD_LEASE_S + 17
-# Of one request that kills: twice beside others, once alone.
+# Of one request that kills: twice beside others, once alone. Those like it are refused when it has been computed so often.
 POISON_DEATHS = 3
+POISON_SENTENCES = 2
 # With this status.
 LEADS_NO_MORE = 3
 # Run this long at a time when slowed.
@@ -281,7 +282,7 @@ def partition(cluster, status, draw):
 
 
 def poison(cluster, status, draw):
-    """A request at a token of which every worker dies that computes it; all are started again at once."""
+    """A request at a token of which every worker dies that computes it, twice; all are started again at once."""
     request = workload.draw_poison(cluster.messages.generation, draw)
     call = PoisonCall(cluster, request)
     deaths = []
@@ -293,30 +294,32 @@ def poison(cluster, status, draw):
                 cluster.start(name)
         if call.is_alive():
             return False
-        strike.what = f"a request of which workers die: {len(deaths)} died ({', '.join(deaths)}), then: {call.end}"
+        strike.what = f"a request of which workers die: {len(deaths)} died ({', '.join(deaths)}), then: {'; '.join(call.ends)}"
         return True
 
     def heal():
-        if len(deaths) > POISON_DEATHS or not call.end.startswith("INTERNAL: workers were lost"):
+        stopped = [end.startswith("INTERNAL: workers were lost") for end in call.ends]
+        if len(deaths) > POISON_DEATHS * POISON_SENTENCES or stopped != [True] * POISON_SENTENCES:
             raise RuntimeError(strike.what)
         cluster.poisons.append(request)
 
     # Whoever has died of it is named by its absence.
-    strike = Strike("a request of which workers die", _all_of(status), heal=heal, until=over, until_s=60,
+    strike = Strike("a request of which workers die", _all_of(status), heal=heal, until=over, until_s=120,
                     named=lambda status: bool(deaths))
     return strike
 
 
 class PoisonCall(threading.Thread):
-    """The request on its way; `end` is its error, or says that there was none."""
+    """The request on its way, time after time; `ends` are the errors, or say that there was none."""
 
     def __init__(self, cluster, request):
         super().__init__(daemon=True)
-        self.cluster, self.request, self.end = cluster, request, "it did not end"
+        self.cluster, self.request, self.ends = cluster, request, []
         self.start()
 
     def run(self):
-        self.end = self.cluster.ask_once(self.request)
+        for _ in range(POISON_SENTENCES):
+            self.ends.append(self.cluster.ask_once(self.request))
 
 
 def storm(cluster, status, draw):
