@@ -10,16 +10,31 @@ namespace tutti::door {
 
 void FairQueue::Push(absl::Span<const std::string_view> path, Work work) {
   ++size_;
-  if (path.empty()) {
-    (work.bytes <= kSmallRequestBytes ? small_ : large_).push_back(std::move(work));
-    return;
-  }
+  if (path.empty()) return own_[SizeClassOf(work.bytes)].push_back(std::move(work));
   FairQueue* const member = FindOrAdd(path.front());
   without_.erase(member);
   if (member->size_ == 0) member->begun_ = std::max(member->begun_, turn_);
   member->Push(path.subspan(1), std::move(work));
-  with_any_.insert(member);
-  if (member->has_small()) with_small_.insert(member);
+  Enlist(member);
+}
+
+FairQueue::Size FairQueue::SizeClassOf(int64_t bytes) {
+  if (bytes <= kSmallRequestBytes) return kSmall;
+  return bytes <= kMediumRequestBytes ? kMedium : kLarge;
+}
+
+bool FairQueue::Has(Size largest) const {
+  for (size_t size = 0; size <= largest; ++size) {
+    if (!own_[size].empty() || !with_[size].empty()) return true;
+  }
+  return false;
+}
+
+void FairQueue::Enlist(FairQueue* member) {
+  for (const Size size : {kSmall, kMedium, kLarge}) {
+    if (member->Has(size)) with_[size].insert(member);
+  }
+  if (member->size_ == 0) without_.insert(member);
 }
 
 FairQueue* FairQueue::FindOrAdd(std::string_view name) {
@@ -51,29 +66,28 @@ void FairQueue::Forget() {
   }
 }
 
-FairQueue::Work FairQueue::PopOwn() {
-  std::deque<Work>& queue = small_.empty() ? large_ : small_;
-  Work work = std::move(queue.front());
-  queue.pop_front();
+FairQueue::Work FairQueue::PopOwn(Size largest) {
+  size_t size = 0;
+  while (size <= largest && own_[size].empty()) ++size;
+  if (size > largest) return {};
+  Work work = std::move(own_[size].front());
+  own_[size].pop_front();
   --size_;
   return work;
 }
 
-FairQueue::Work FairQueue::Pop(bool small_only) {
-  if (members_.empty()) return size_ == 0 || (small_only && small_.empty()) ? Work{} : PopOwn();
-  const Turns& turns = small_only ? with_small_ : with_any_;
-  if (turns.empty()) return {};
-  FairQueue* const member = *turns.begin();
-  const auto waiting = static_cast<int64_t>(with_any_.size());
-  with_small_.erase(member);
-  with_any_.erase(member);
-  Work work = member->Pop(small_only);
+FairQueue::Work FairQueue::Pop(Size largest) {
+  if (members_.empty()) return PopOwn(largest);
+  if (with_[largest].empty()) return {};
+  FairQueue* const member = *with_[largest].begin();
+  const auto waiting = static_cast<int64_t>(with_[kLarge].size());
+  for (Turns& turns : with_) turns.erase(member);
+  Work work = member->Pop(largest);
   --size_;
   const int64_t cost = work.bytes + kRequestCostBytes;
   turn_ = std::max(turn_, member->begun_) + (cost + waiting - 1) / waiting;
   member->begun_ += cost;
-  if (member->has_small()) with_small_.insert(member);
-  (member->size_ > 0 ? with_any_ : without_).insert(member);
+  Enlist(member);
   Forget();
   return work;
 }

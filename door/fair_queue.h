@@ -8,6 +8,7 @@
 // Thread: one at a time (its owner's lock).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -37,9 +38,13 @@ class FairQueue {
 
   // `path`: whose turn it takes, from the host to the connection. REQUIRES: as long as every other.
   void Push(absl::Span<const std::string_view> path, Work work);
-  // The next work; of the small (kSmallRequestBytes) only, if so asked. Its run is empty when
-  // nothing of that kind waits.
-  Work Pop(bool small_only);
+  // How large work is: up to kSmallRequestBytes, up to kMediumRequestBytes, or larger.
+  enum Size : uint8_t { kSmall, kMedium, kLarge };
+  static Size SizeClassOf(int64_t bytes);
+
+  // The next work that is no larger than so. Its run is empty when none waits. A connection's
+  // smaller work goes before its larger.
+  Work Pop(Size largest);
   // The number of works that wait.
   size_t size() const { return size_; }
   // The part of it that is of the member of that name (of the first part of a path).
@@ -55,22 +60,25 @@ class FairQueue {
   };
   using Turns = std::set<FairQueue*, EarlierTurn>;
 
-  bool has_small() const { return !small_.empty() || !with_small_.empty(); }
-  Work PopOwn();
+  static constexpr size_t kSizes = kLarge + 1;
+  // Whether there is work that is no larger than so.
+  bool Has(Size largest) const;
+  Work PopOwn(Size largest);
   FairQueue* FindOrAdd(std::string_view name);
+  // Puts a member among those whose turn comes by what it has.
+  void Enlist(FairQueue* member);
   void Forget();
 
   std::string name_;
   // The cost of all its work, and where it stood when it came.
   int64_t begun_ = 0;
   size_t size_ = 0;
-  // The work of a connection.
-  std::deque<Work> small_, large_;
+  // The work of a connection, by its size.
+  std::array<std::deque<Work>, kSizes> own_;
   // Members of the whole, and of a host: those with work that waits, and those that have had more
   // than their share of late.
   std::map<std::string, std::unique_ptr<FairQueue>, std::less<>> members_;
-  Turns with_small_;
-  Turns with_any_;
+  std::array<Turns, kSizes> with_;  // those that have work no larger than so
   Turns without_;
   // The turn with which a member that comes begins: what each of those that wait has had on
   // average.

@@ -95,6 +95,10 @@ inline constexpr Duration kUnreadLinger = std::chrono::seconds(10);
 // Requests up to this size have a thread of the tokenizer's pool that takes no larger ones: 4,000
 // tokens of text, some 10 ms of work.
 inline constexpr int64_t kSmallRequestBytes = 16 << 10;
+// Larger ones are done in slices of so many bytes of text, between which their thread does others
+// that are no larger than kMediumRequestBytes: a slice takes some 20 ms, such a request 0.3 s.
+inline constexpr int64_t kSliceBytes = 16 << 10;
+inline constexpr int64_t kMediumRequestBytes = 256 << 10;
 // Work on a request that does not depend on its size, in bytes of text that take as long.
 inline constexpr int64_t kRequestCostBytes = 4 << 10;
 // Hosts, and connections of a host, without work for the tokenizer that are remembered because they
@@ -106,6 +110,9 @@ inline constexpr Duration kTrimAgainAfter = std::chrono::seconds(2);
 // Requests up to this size that are refused for what they are wait for their own bytes only, and
 // not for those that others at their address have sent: a prompt that is too long by mistake.
 inline constexpr int64_t kOwnPauseBytesMax = 256 << 10;
+
+// A deadline that is further away is none.
+inline constexpr Duration kDeadlineMax = std::chrono::hours(24 * 365);
 
 // ---- the public port (grpc/public_port.h)
 

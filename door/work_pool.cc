@@ -3,14 +3,17 @@
 #include <string_view>
 #include <utility>
 
+#include "base/yield_point.h"
+#include "door/limits.h"
 #include "door/tenant.h"
 
 namespace tutti::door {
 
-WorkPool::WorkPool(int num_threads, size_t capacity) : capacity_(capacity) {
+WorkPool::WorkPool(int num_threads, size_t capacity, FairQueue::Size first_takes)
+    : capacity_(capacity) {
   for (int i = 0; i < num_threads; ++i) {
-    const bool small_only = i == 0 && num_threads > 1;
-    threads_.emplace_back([this, small_only] { Run(small_only); });
+    const FairQueue::Size largest = i == 0 && num_threads > 1 ? first_takes : FairQueue::kLarge;
+    threads_.emplace_back([this, largest] { Run(largest); });
   }
 }
 
@@ -23,8 +26,19 @@ WorkPool::~WorkPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+void WorkPool::Stop() {
+  {
+    const MutexLock lock(&mutex_);
+    closed_ = true;
+    while (queue_.size() > 0) dropped_.push_back(queue_.Pop(FairQueue::kLarge));
+    ready_.NotifyAll();
+  }
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
 bool WorkPool::Submit(Work work) {
-  const std::string_view host = HostOf(work.client);
+  const std::string_view host = work.owner.empty() ? HostOf(work.client) : work.owner;
   const MutexLock lock(&mutex_);
   if (closed_) return false;
   const FairQueue* const of_host = queue_.Find(host);
@@ -37,18 +51,38 @@ bool WorkPool::Submit(Work work) {
   return true;
 }
 
-void WorkPool::Run(bool small_only) {
+void WorkPool::Run(FairQueue::Size largest) {
   while (true) {
-    std::function<void()> run;
+    FairQueue::Work work;
     {
       const MutexLock lock(&mutex_);
-      while ((run = queue_.Pop(small_only).run) == nullptr) {
-        // Large work is left to the other threads.
+      while ((work = queue_.Pop(largest)).run == nullptr) {
+        // Larger work is left to the other threads.
         if (closed_) return;
         ready_.Wait(&mutex_);
       }
     }
-    run();
+    if (FairQueue::SizeClassOf(work.bytes) < FairQueue::kLarge) {
+      work.run();
+    } else {
+      const YieldScope slices(kSliceBytes, [this] { RunOthers(); });
+      work.run();
+    }
+  }
+}
+
+// What waits and is not large, up to one of the largest of that kind: the large one goes on, too.
+void WorkPool::RunOthers() {
+  int64_t done = 0;
+  while (done < kMediumRequestBytes) {
+    FairQueue::Work work;
+    {
+      const MutexLock lock(&mutex_);
+      work = queue_.Pop(FairQueue::kMedium);
+    }
+    if (work.run == nullptr) return;
+    done += work.bytes + kRequestCostBytes;
+    work.run();
   }
 }
 

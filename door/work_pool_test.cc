@@ -2,13 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <future>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/yield_point.h"
 #include "door/limits.h"
 
 namespace tutti::door {
@@ -114,6 +119,75 @@ TEST(WorkPoolTest, SmallWorkDoesNotWaitForLarge) {
       {.client = "modest", .bytes = kSmallRequestBytes, .run = [&small] { small.set_value(); }}));
   small.get_future().wait();  // while both threads that take large work are held
   EXPECT_EQ(pool.Finish(), std::vector<std::string>{"large"});
+}
+
+// Of one pool with one thread: what is not large goes ahead of the rest of what is.
+TEST(WorkPoolTest, LargeWorkIsDoneInSlices) {
+  HeldPool pool(1);
+  std::vector<std::string> order;
+  std::promise<void> begun, queued, over;
+  ASSERT_TRUE(pool.pool()->Submit({.client = "a:1", .bytes = 4 << 20, .run = [&] {
+                                     begun.set_value();
+                                     queued.get_future().wait();
+                                     for (int64_t at = 0; at < 4 << 20; at += kSliceBytes)
+                                       YieldScope::Pass(kSliceBytes);
+                                     order.push_back("large");
+                                     over.set_value();
+                                   }}));
+  begun.get_future().wait();
+  // Whoever's it is; what is as large waits for all of it.
+  for (const auto& [client, bytes] : {std::pair("b:1", 20 << 10), std::pair("a:1", 20 << 10)}) {
+    ASSERT_TRUE(pool.pool()->Submit(
+        {.client = client, .bytes = bytes, .run = [&order] { order.push_back("chat"); }}));
+  }
+  ASSERT_TRUE(pool.Add("b:1", 4 << 20, "other"));
+  queued.set_value();
+  over.get_future().wait();
+  EXPECT_EQ(order, (std::vector<std::string>{"chat", "chat", "large"}));
+  EXPECT_EQ(pool.Finish(), std::vector<std::string>{"other"});
+}
+
+// A row of others without end holds it up, and does not keep it from its end.
+TEST(WorkPoolTest, LargeWorkGoesOnBesideOthersWithoutEnd) {
+  HeldPool pool(1, 4);
+  std::promise<void> begun, queued, over;
+  std::atomic<bool> is_over{false};
+  std::function<void()> other = [&] {
+    if (!is_over)
+      pool.pool()->Submit({.client = "b:1", .bytes = kMediumRequestBytes, .run = other});
+  };
+  ASSERT_TRUE(pool.pool()->Submit({.client = "a:1", .bytes = 4 << 20, .run = [&] {
+                                     begun.set_value();
+                                     queued.get_future().wait();
+                                     for (int i = 0; i < 256; ++i) YieldScope::Pass(kSliceBytes);
+                                     is_over = true;
+                                     over.set_value();
+                                   }}));
+  begun.get_future().wait();
+  other();
+  queued.set_value();
+  EXPECT_EQ(over.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  pool.Finish();
+}
+
+TEST(WorkPoolTest, StoppedItNeverRunsWhatWaits) {
+  WorkPool pool(1, 10);
+  std::promise<void> begun, go_on;
+  ASSERT_TRUE(pool.Submit([&] {
+    begun.set_value();
+    go_on.get_future().wait();
+  }));
+  begun.get_future().wait();
+  auto held = std::make_shared<int>(0);
+  ASSERT_TRUE(pool.Submit([held] { ++*held; }));
+  std::thread stop([&] { pool.Stop(); });
+  while (pool.Submit({.client = "b:1", .run = [] {}})) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  go_on.set_value();
+  stop.join();
+  EXPECT_EQ(*held, 0);
+  EXPECT_EQ(held.use_count(), 2) << "what it holds goes with the pool";
 }
 
 TEST(WorkPoolTest, AClientMayQueueAsMuchAsIsFree) {

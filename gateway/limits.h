@@ -16,16 +16,24 @@ inline constexpr uint32_t kHeadBytesMax = 16 << 10;
 // Largest body. The service takes prompts of 4 MiB, which JSON may write with two characters for
 // one; a list of token ids takes seven bytes for each.
 inline constexpr int64_t kBodyBytesMax = 16 << 20;
-// Bytes of bodies that are read or waited for, of all connections together: sixteen of the largest.
-// Those up to kInlineBodyBytesMax do not count, so that large ones cannot keep them out.
+// Bytes of bodies that are read, waited for or asked for, and of answers that lie unread, for all
+// callers together: sixteen of the largest bodies. A caller, by its key or by its address without
+// one, may have as much as is free beside (door/byte_budget.h). Bodies up to kInlineBodyBytesMax do
+// not count, so that large ones cannot keep them out.
 inline constexpr int64_t kBodiesBytesMax = 16 * kBodyBytesMax;
+// Bodies are counted in such steps: a charge takes a lock.
+inline constexpr int64_t kBodyStepBytes = 64 << 10;
+// Bytes that lie ready for a reader and do not count yet: what the next writes take.
+inline constexpr int64_t kUnsentUncountedBytes = 128 << 10;
 // Objects and lists inside each other. Requests nest less than ten times, a template's variables
 // hardly more.
 inline constexpr int kJsonDepthMax = 64;
 // Texts, objects and lists of one body, names among the texts. The service takes 65,536 fields,
 // which are at most twice as many of these; each takes some 100 bytes of memory where JSON needs
-// three. Token ids are numbers and not counted.
+// three. Numbers take 16: of token ids, which have six bytes and more on the average, a body of the
+// largest size has so many.
 inline constexpr int64_t kJsonPartsMax = 128 << 10;
+inline constexpr int64_t kJsonNumbersMax = kBodyBytesMax / 6;
 // The part that the prompts of one request share is sent with each: all copies together.
 inline constexpr int64_t kCopiesBytesMax = 16 << 20;
 // Biases of one request that are looked at, and outputs: the service takes fewer of both and says
@@ -76,6 +84,14 @@ inline constexpr int64_t kInferStreamsPerCallerMax = kInferStreamsMax / 8;
 inline constexpr size_t kEventIdTokenBytesMax = 2 << 10;
 inline constexpr size_t kEventIdOutputsMax = 16;
 inline constexpr size_t kEventIdBytesMax = 4 << 10;
+// What an id may claim: bytes of a token's text, of which vocabularies have at most some hundred;
+// tokens of one message of the service, which are those of one step or, for a reader that was slow,
+// of kUnreadOutputBytesMax (door/limits.h).
+inline constexpr uint64_t kTokenTextBytesMax = 1024;
+inline constexpr uint64_t kMessageTokensMax = 8192;
+// New output that is held until what the client has of the others has come again: outputs of one
+// answer are computed side by side, and differ by the tokens of some steps.
+inline constexpr size_t kHeldBehindBytesMax = 1 << 20;
 // An Idempotency-Key: SDKs send some 60 characters.
 inline constexpr size_t kKeyOfRequestBytesMax = 255;
 // Answers kept under one, at once, and how long one is kept that nobody reads: SDKs try again after
@@ -93,6 +109,17 @@ inline constexpr size_t kKeptBytesMax = 64 << 20;
 // Most at once of HTTP, if the process may have as many descriptors; where there is a port for gRPC
 // too, twice as many, of which that one has the rest (gateway/service/main.cc).
 inline constexpr int64_t kConnectionsMax = 16384;
+// An account (transport/listening_sockets.h) leaves this part of the places to others: proxies have
+// one address, and two accounts are needed to shut the port. Newcomers have places of the account
+// that has most: those go first whose clients have not read for so long, or who say nothing.
+inline constexpr int64_t kOthersConnectionsDivisor = 4;
+inline constexpr Duration kUnreadPatience = std::chrono::milliseconds(250);
+// Where nobody made way, so long nobody looks again.
+inline constexpr Duration kLookAgainAfter = std::chrono::milliseconds(20);
+// Handshakes of TLS under way: 90 KB each. One that lasts for so long makes way for others of its
+// account that wait: it needs two round trips.
+inline constexpr int64_t kHandshakesMax = 128;
+inline constexpr Duration kHandshakePatience = std::chrono::seconds(1);
 // The time from a request's first byte to the end of its head, and to the end of its body: slow
 // networks need seconds, who sends a byte now and then needs for ever.
 inline constexpr Duration kHeadTime = std::chrono::seconds(10);
@@ -101,6 +128,8 @@ inline constexpr Duration kBodyTime = std::chrono::seconds(60);
 inline constexpr Duration kIdleTime = std::chrono::seconds(75);
 // A reader that takes nothing of what lies ready.
 inline constexpr Duration kWriteTime = std::chrono::seconds(30);
+// The pause before another try where there was no memory for what must not be lost.
+inline constexpr Duration kMemoryPause = std::chrono::milliseconds(1);
 // The period at which these are looked at.
 inline constexpr Duration kTick = std::chrono::milliseconds(500);
 // Bytes that lie ready for a reader, of a stream: some thousand chunks. Beyond it the reader is too
@@ -138,11 +167,16 @@ inline constexpr Duration kReadyPatience = std::chrono::seconds(10);
 // One such call, and one call of Tokenize.
 inline constexpr Duration kModelTimeout = std::chrono::seconds(2);
 inline constexpr Duration kTokenizeTimeout = std::chrono::seconds(30);
-// Threads of each lane for work that blocks or takes long (here, short, long: work_lanes.h), and
-// what may wait for each. Two that call the service, so that one slow answer is not all that
-// there is; two large bodies at once, so that they leave processors to others.
-inline constexpr int kLaneThreads[] = {1, 2, 2};
+// Threads of each lane for work that blocks or takes long (here, short, long, ask: work_lanes.h),
+// and what may wait for each, of which a caller has what others leave. Two that call the service,
+// so that one slow answer is not all that there is; two large bodies at once, so that they leave
+// processors to others; two long calls of the service, whose answers may take hundreds of
+// megabytes, and one that is not for the longest.
+inline constexpr int kLaneThreads[] = {1, 2, 2, 3};
 inline constexpr size_t kLaneJobsMax = 256;
+// Bytes of memory that the tokens of a text take for each byte of the request, as messages and as
+// JSON: a token has 4 bytes on the average, and 32 here.
+inline constexpr int64_t kTokenizeAnswerPerByte = 8;
 // Calls of Generate at once: the service's own limit is on those that wait.
 inline constexpr int64_t kCallsMax = 65536;
 
