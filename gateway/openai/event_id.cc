@@ -183,4 +183,20 @@ std::variant<EventId, ApiError> ParseEventId(std::string_view text) {
   return id;
 }
 
+std::optional<ApiError> CheckClaims(const EventId& id, size_t outputs, uint64_t tokens_max) {
+  const auto can_be = [tokens_max](uint64_t tokens, uint64_t bytes, uint64_t tokens_most) {
+    return tokens <= std::min(tokens_max, tokens_most) && bytes / kTokenTextBytesMax <= tokens;
+  };
+  bool good = id.outputs.size() == outputs;
+  for (const OutputPosition& output : id.outputs) {
+    good = good && can_be(output.tokens, output.bytes, tokens_max);
+  }
+  if (id.part) good = good && can_be(id.part->tokens, id.part->bytes, kMessageTokensMax);
+  if (good) return std::nullopt;
+  return BadRequest(kLastEventId,
+                    absl::StrCat(kLastEventId,
+                                 " says that its answer has more than this request can make; send "
+                                 "it with the request that the answer is of, or without"));
+}
+
 }  // namespace tutti::gateway

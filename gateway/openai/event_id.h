@@ -5,8 +5,8 @@
 // In an id are the service's resume token, and for each output the count and a digest of its tokens
 // and the bytes of its text. The token is signed by the service and good for one request of one
 // tenant. The rest steers only what its own sender is shown of an answer that is his, and is not
-// secret: it has a checksum against damage, and the digest is compared with the tokens that are
-// computed again.
+// secret: it has a checksum against damage, what it claims is compared with what can be before
+// anything is computed (CheckClaims), and the digest with the tokens that are computed again.
 //
 // Pure.  Thread: one.
 #pragma once
@@ -83,5 +83,8 @@ class EventIdWriter {
 
 // An id of ours; or 400 that names the field.
 std::variant<EventId, ApiError> ParseEventId(std::string_view text);
+// 400 for an id that claims what cannot be: its sender may have made it up. An answer has so many
+// outputs, of at most so many tokens each.
+std::optional<ApiError> CheckClaims(const EventId& id, size_t outputs, uint64_t tokens_max);
 
 }  // namespace tutti::gateway

@@ -179,8 +179,14 @@ std::string EventStream::OnMessage(size_t prompt, const v1::GenerateResponse& me
   if (outputs_[message.output()].stage != Stage::kNew && !CatchUp(message.output(), &left)) {
     return "";
   }
-  if (!IsEmpty(left)) waiting_.push_back({.message = std::move(left)});
-  if (behind_ > 0) return "";
+  if (!IsEmpty(left)) {
+    waiting_bytes_ += left.ByteSizeLong();
+    waiting_.push_back({.message = std::move(left)});
+  }
+  if (behind_ > 0) {
+    if (waiting_bytes_ > kHeldBehindBytesMax) Fail();
+    return "";
+  }
   std::string sent;
   for (const Waiting& next : waiting_) sent += Send(next.message, next.skip);
   waiting_.clear();

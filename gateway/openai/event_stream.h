@@ -70,6 +70,7 @@ class EventStream : public AnswerWriter {
   // says how much there is of all of them.
   size_t behind_ = 0;
   std::vector<Waiting> waiting_;
+  size_t waiting_bytes_ = 0;
   std::vector<OutputPosition> positions_;  // of `outputs_`, to be written
   std::optional<ApiError> error_;
 };
