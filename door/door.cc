@@ -1,7 +1,5 @@
 #include "door/door.h"
 
-#include <malloc.h>
-
 #include <utility>
 
 #include "base/retry_delay.h"
@@ -13,8 +11,6 @@ namespace {
 constexpr Duration kComeBackAfter = std::chrono::seconds(1);
 
 }  // namespace
-
-void TrimHeap() { malloc_trim(0); }
 
 Door::Door(const DoorOptions& chosen, std::function<void()> trim)
     : options(chosen), trimmer(std::move(trim)), budget(chosen.bytes) {

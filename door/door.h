@@ -28,9 +28,6 @@ struct DoorOptions {
   Duration unread_linger = kUnreadLinger;
 };
 
-// Gives what the allocator keeps of memory that is free back to the system.
-void TrimHeap();
-
 // Thread: any.
 struct Door {
   // `trim`: what is done after much was given back, on a thread of the door's.

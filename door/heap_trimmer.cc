@@ -1,8 +1,12 @@
 #include "door/heap_trimmer.h"
 
+#include <malloc.h>
+
 #include <utility>
 
 namespace tutti::door {
+
+void TrimHeap() { malloc_trim(0); }
 
 HeapTrimmer::HeapTrimmer(std::function<void()> trim, Duration again_after)
     : trim_(std::move(trim)), again_after_(again_after), thread_([this] { Run(); }) {}

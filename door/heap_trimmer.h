@@ -15,6 +15,9 @@
 
 namespace tutti::door {
 
+// Gives what the allocator keeps of memory that is free back to the system.
+void TrimHeap();
+
 class HeapTrimmer {
  public:
   // `trim` runs on the thread, once for any number of calls of Wake since it began last, and again

@@ -15,6 +15,10 @@ bool UnreadOutput::CountPieces(int64_t bytes) {
                              : BeginWhole(kUnreadStepBytes);
 }
 
+bool UnreadOutput::Cover(int64_t bytes) {
+  return charge_.bytes() == 0 ? BeginWhole(bytes) : CountWhole(bytes);
+}
+
 bool UnreadOutput::BeginWhole(int64_t bytes) {
   charge_ = {};
   std::optional<ByteBudget::Charge> charge = budget_->Take(client_, bytes);

@@ -20,6 +20,8 @@ class UnreadOutput {
   // So many bytes lie there, of which the first kUnreadUncountedBytes are free. False: the client
   // may not have so many now.
   bool CountPieces(int64_t bytes);
+  // So many bytes lie there, and all of them count.
+  bool Cover(int64_t bytes);
   // Whole answers, of so many bytes, that were not read in time: all of it counts.
   bool BeginWhole(int64_t bytes);
   // There is more behind them. True also where nothing was begun.

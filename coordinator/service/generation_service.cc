@@ -18,12 +18,9 @@ namespace {
 // compute. One more takes small requests only.
 constexpr int kTokenizerThreads = 3;
 
-// gRPC deadlines are wall-clock times; the engine's are monotonic. Converted once, here.
-Instant MonotonicDeadline(std::chrono::system_clock::time_point deadline, Instant now) {
-  if (deadline == std::chrono::system_clock::time_point::max()) return kInstantNever;
-  const auto left = deadline - std::chrono::system_clock::now();
-  if (left > std::chrono::hours(24 * 365)) return kInstantNever;
-  return now + std::chrono::duration_cast<Duration>(left);
+Instant DeadlineOf(const grpc::CallbackServerContext& context, Instant now) {
+  const std::optional<Duration> left = door::TimeLeftOf(context);
+  return left ? now + *left : kInstantNever;
 }
 
 // Empty where there is none, or several.
@@ -95,15 +92,25 @@ void GenerationService::Work(const std::shared_ptr<door::ClientCall>& call, Inst
   if (!queued) call->End(door::Overloaded("too many requests arrive at once"));
 }
 
+door::ClientCall::Reactor* GenerationService::Start(grpc::CallbackServerContext* context,
+                                                    door::ClientCall* call,
+                                                    door::ClientCall::OnRequest on_request) const {
+  const transport::Caller caller =
+      transport::CallerOf(context->auth_context().get(), without_certificate_);
+  auto* const reactor = call->Start(context, door_, std::move(on_request));
+  if (caller.roles.Has(transport::Role::kGateway)) call->TrustConnection();
+  return reactor;
+}
+
 door::ClientCall::Reactor* GenerationService::BeginGenerate(grpc::CallbackServerContext* context) {
   Call call{.arrival = clock_->Now(),
             .tenants = door::TenantsOf(*context),
             .rights = door::RightsOf(
                 transport::CallerOf(context->auth_context().get(), without_certificate_))};
-  call.deadline = MonotonicDeadline(context->deadline(), call.arrival);
+  call.deadline = DeadlineOf(*context, call.arrival);
   auto stream = std::make_shared<door::GenerateStream>();
   stream->SetTrace(door::StreamTrace(spans_, TraceparentOf(*context)));
-  return stream->Start(context, door_, [this, stream, call = std::move(call)] {
+  return Start(context, stream.get(), [this, stream, call = std::move(call)] {
     Work(stream, call.deadline, [this, stream, call](door::ReceivedRequest received) {
       return Generate(std::move(received), call, stream);
     });
@@ -111,9 +118,9 @@ door::ClientCall::Reactor* GenerationService::BeginGenerate(grpc::CallbackServer
 }
 
 door::ClientCall::Reactor* GenerationService::BeginTokenize(grpc::CallbackServerContext* context) {
-  const Instant deadline = MonotonicDeadline(context->deadline(), clock_->Now());
+  const Instant deadline = DeadlineOf(*context, clock_->Now());
   auto call = std::make_shared<door::UnaryCall>();
-  return call->Start(context, door_, [this, call, deadline] {
+  return Start(context, call.get(), [this, call, deadline] {
     Work(call, deadline, [this, call](const door::ReceivedRequest& received) -> absl::Status {
       v1::TokenizeRequest request;
       TUTTI_RETURN_IF_ERROR(door::ParseMessage(received.bytes, &request));
@@ -127,9 +134,9 @@ door::ClientCall::Reactor* GenerationService::BeginTokenize(grpc::CallbackServer
 
 door::ClientCall::Reactor* GenerationService::BeginDetokenize(
     grpc::CallbackServerContext* context) {
-  const Instant deadline = MonotonicDeadline(context->deadline(), clock_->Now());
+  const Instant deadline = DeadlineOf(*context, clock_->Now());
   auto call = std::make_shared<door::UnaryCall>();
-  return call->Start(context, door_, [this, call, deadline] {
+  return Start(context, call.get(), [this, call, deadline] {
     Work(call, deadline, [this, call](const door::ReceivedRequest& received) -> absl::Status {
       v1::DetokenizeRequest request;
       TUTTI_RETURN_IF_ERROR(door::ParseMessage(received.bytes, &request));
@@ -143,7 +150,7 @@ door::ClientCall::Reactor* GenerationService::BeginDetokenize(
 
 door::ClientCall::Reactor* GenerationService::BeginGetModel(grpc::CallbackServerContext* context) {
   auto call = std::make_shared<door::UnaryCall>();
-  return call->Start(context, door_, [this, call] {
+  return Start(context, call.get(), [this, call] {
     if (call->TakeRequest()) DescribeModel(call);  // whatever it holds: there is nothing to ask
   });
 }

@@ -66,6 +66,9 @@ class GenerationService : public door::RawService {
     std::vector<std::string> tenants;  // of the metadata
     door::AskerRights rights;
   };
+  // Starts a call. The connection of a gateway is shared by its callers, and not judged.
+  door::ClientCall::Reactor* Start(grpc::CallbackServerContext* context, door::ClientCall* call,
+                                   door::ClientCall::OnRequest on_request) const;
   door::ClientCall::Reactor* BeginGenerate(grpc::CallbackServerContext* context);
   door::ClientCall::Reactor* BeginTokenize(grpc::CallbackServerContext* context);
   door::ClientCall::Reactor* BeginDetokenize(grpc::CallbackServerContext* context);

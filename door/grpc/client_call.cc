@@ -1,5 +1,6 @@
 #include "door/grpc/client_call.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -20,6 +21,15 @@ grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message) {
 int64_t CreditOf(int64_t header_bytes, int64_t message_bytes) {
   return message_bytes + message_bytes / transport::kCallCreditDivisor + header_bytes +
          transport::kCallCreditBytes;
+}
+
+std::optional<Duration> TimeLeftOf(const grpc::CallbackServerContext& context) {
+  const gpr_timespec deadline = context.raw_deadline();
+  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  if (left.tv_sec > static_cast<int64_t>(Seconds(kDeadlineMax))) return std::nullopt;
+  const Duration time = std::chrono::seconds(std::max<int64_t>(left.tv_sec, -1)) +
+                        std::chrono::nanoseconds(left.tv_nsec);
+  return std::max(time, Duration::zero());
 }
 
 std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context) {
@@ -68,10 +78,10 @@ class ClientCall::ReactorOfCall : public Reactor {
 };
 
 ClientCall::Reactor* ClientCall::Start(grpc::CallbackServerContext* context, Door* door,
-                                       OnRequest on_request) {
+                                       OnRequest on_request, std::string owner) {
   context_ = context;
   door_ = door;
-  client_ = ClientOf(*context);
+  client_ = owner.empty() ? ClientOf(*context) : std::move(owner);
   header_bytes_ = HeaderBytesOf(*context);
   credit_ = door->book.Find(context->peer());
   credit_->BeginRead();

@@ -26,6 +26,10 @@ namespace tutti::door {
 // client's connection by its address and port. Clients of one Unix socket are one.
 std::string ClientOf(const grpc::ServerContextBase& context);
 
+// The time until a call's deadline, at least zero; nothing where it has none, or one further away
+// than anybody waits, such as a time of 285 years that stands for none and is beyond system_clock.
+std::optional<Duration> TimeLeftOf(const grpc::CallbackServerContext& context);
+
 // The tenants that a call's metadata names.
 std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context);
 // The bytes on its connection that a whole request accounts for.
@@ -49,8 +53,13 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   virtual ~ClientCall() = default;
 
   // Begins to read. The result frees itself when gRPC is done with the call.
+  // `owner`: to whom its bytes are counted; empty: its connection (ClientOf).
   // REQUIRES: called once; `context` is the call's; `door` outlives the call.
-  Reactor* Start(grpc::CallbackServerContext* context, Door* door, OnRequest on_request);
+  Reactor* Start(grpc::CallbackServerContext* context, Door* door, OnRequest on_request,
+                 std::string owner = {});
+  // Many share the call's connection, and who has it open is one of ours: it is not judged by what
+  // becomes of one call's bytes (transport/connection_watch.h).  REQUIRES: started
+  void TrustConnection() { credit_->Trust(); }
 
   // Nothing when the client has left: its bytes are gone.
   std::optional<ReceivedRequest> TakeRequest();
