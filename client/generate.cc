@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <optional>
 #include <random>
 #include <string>
@@ -227,13 +228,17 @@ class Client::Call::Stream : public grpc::ClientReadReactor<v1::GenerateResponse
     if (!ok) return;
     call_->client_->endpoints_->OnServed(Now());
     call_->EndWait();
-    if (broken_.ok()) broken_ = call_->answer_.Check(&message_);
-    if (broken_.ok()) {
-      call_->observer_->OnMessage(message_);
-      call_->answer_.Take(message_);
-    } else {
-      context_.TryCancel();
+    // A caller that has no memory for it loses this answer only.
+    try {
+      if (broken_.ok()) broken_ = call_->answer_.Check(&message_);
+      if (broken_.ok()) {
+        call_->observer_->OnMessage(message_);
+        call_->answer_.Take(message_);
+      }
+    } catch (const std::bad_alloc&) {
+      broken_ = absl::ResourceExhaustedError("there is no memory left for this answer");
     }
+    if (!broken_.ok()) context_.TryCancel();
     StartRead(&message_);
   }
   void OnDone(const grpc::Status& status) override {

@@ -60,6 +60,8 @@ constexpr PassedOn kPassedOn[] = {
 };
 // Flags passed on to the gateway.
 constexpr PassedOn kToGateway[] = {
+    {"--api-keys", "File of the keys of those who may call; an outside --http or --grpc needs one",
+     false},
     {"--tool-parser", "How the model writes calls of functions; auto: by its chat template", false},
     {"--reasoning-parser", "How it marks its reasoning; auto: by its chat template", false},
 };
@@ -272,6 +274,8 @@ void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
     pass_on(passed.name, &to_coordinator);
   }
   if (flags->reasoning_content) to_gateway.push_back("--reasoning-content");
+  if (flags->without_keys) to_gateway.push_back("--without-keys");
+  if (flags->http_plaintext) to_gateway.push_back("--http-plaintext");
   for (const char* name : {"--log-level", "--log-format"}) pass_on(name, &to_gateway);
   // A class that is not exact serves only where the coordinator is told so.
   pass_on("--numerics-class", &to_coordinator);
@@ -318,7 +322,13 @@ void AddUpFlags(FlagSet* set, UpFlags* flags) {
   add(kToGateway);
   set->Add({{.names = "--reasoning-content",
              .variable = &flags->reasoning_content,
-             .help = "Reasoning is in reasoning_content too, its older name"}},
+             .help = "Reasoning is in reasoning_content too, its older name"},
+            {.names = "--without-keys",
+             .variable = &flags->without_keys,
+             .help = "Callers of other machines need no key at the gateway"},
+            {.names = "--http-plaintext",
+             .variable = &flags->http_plaintext,
+             .help = "An outside --http has no TLS"}},
            "Passed on");
   add(kOfTraces);
 }

@@ -24,6 +24,8 @@ struct UpFlags {
   bool verbose = false;
   bool mix_numerics = false;
   bool reasoning_content = false;
+  bool without_keys = false;
+  bool http_plaintext = false;
   std::string pipelines;  // unset: 1, or as --layout says
   int64_t kv_tokens = kLocalKvTokensDefault;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -41,6 +42,18 @@ absl::Status CheckTenant(std::string_view in_request, const std::vector<std::str
         "itself");
   }
   return absl::OkStatus();
+}
+
+std::string OwnerName(const std::string& tenant, const std::string& account) {
+  return tenant.empty() ? "at " + account : "of " + tenant;
+}
+
+ApiError NoMoreBytes() {
+  ApiError error = MakeError(429,
+                             "as many bytes of large requests are held for this caller as may be "
+                             "now; try again");
+  error.retry_after = std::chrono::seconds(1);
+  return error;
 }
 
 std::string NameForService(const std::string& name, std::string_view tenant,

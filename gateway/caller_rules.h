@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "gateway/api_error.h"
 
 namespace tutti::gateway {
 
@@ -20,6 +21,13 @@ absl::Status CheckPriority(int32_t priority);
 // `own`: by its key; empty: it has none.
 absl::Status CheckTenant(std::string_view in_request, const std::vector<std::string>& in_metadata,
                          std::string_view own);
+
+// For whom bytes are held and work is done: the tenant, or for callers without one their account.
+// No name of one kind is of the other.
+std::string OwnerName(const std::string& tenant, const std::string& account);
+
+// 429 for an owner that has as many bytes here as it may now.
+ApiError NoMoreBytes();
 
 // The name under which the service knows a request. It keeps the names of tenants apart, and those
 // of callers without one by their hosts; but it sees the gateway's host only.

@@ -68,11 +68,8 @@ std::variant<std::string, ApiError> Admit(const DoorRules& rules, const HttpRequ
   return AdmitByKey(*rules.keys, request);
 }
 
-std::optional<ApiError> RefuseBody(const DoorRules& rules, const HttpRequest& head) {
-  auto admitted =
-      rules.keys.has_value() ? AdmitByKey(*rules.keys, head) : AdmitByPlace(rules, head);
-  if (auto* error = std::get_if<ApiError>(&admitted)) return std::move(*error);
-  return std::nullopt;
+std::variant<std::string, ApiError> AdmitBody(const DoorRules& rules, const HttpRequest& head) {
+  return rules.keys.has_value() ? AdmitByKey(*rules.keys, head) : AdmitByPlace(rules, head);
 }
 
 std::optional<ApiError> AdmitOperator(const DoorRules& rules, const HttpRequest& request) {
@@ -99,10 +96,10 @@ std::optional<ApiError> AdmitOperator(const DoorRules& rules, const HttpRequest&
 HttpFields CorsFields(const DoorRules& rules, const HttpRequest& request) {
   const std::string_view origin = request.Field("origin");
   if (origin.empty() || !IsAllowedOrigin(rules, origin) || !IsFieldText(origin)) return {};
-  HttpFields fields = {
-      {"Access-Control-Allow-Origin", std::string(origin)},
-      {"Access-Control-Expose-Headers", "x-request-id, retry-after, retry-after-ms"},
-      {"Vary", "Origin"}};
+  HttpFields fields = {{"Access-Control-Allow-Origin", std::string(origin)},
+                       {"Access-Control-Expose-Headers",
+                        "x-request-id, retry-after, retry-after-ms, idempotency-key-kept"},
+                       {"Vary", "Origin"}};
   if (request.method == "OPTIONS") {
     fields.emplace_back("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
     // SDKs in browsers send fields of their own, which change nothing here.

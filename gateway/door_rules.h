@@ -30,9 +30,9 @@ struct DoorRules {
 // key, whoever calls under whatever name: probes have a pod's address.
 std::variant<std::string, ApiError> Admit(const DoorRules& rules, const HttpRequest& request,
                                           bool open);
-// Why the body of a request is not read, by its head: nothing if it is. A path that is open to all
+// Whose the body of a request is, by its head, or why it is not read. A path that is open to all
 // needs no body, so that who has no key never makes us read one.
-std::optional<ApiError> RefuseBody(const DoorRules& rules, const HttpRequest& head);
+std::variant<std::string, ApiError> AdmitBody(const DoorRules& rules, const HttpRequest& head);
 
 // Why the caller may not see the state of the service; nothing if it may: with keys who has an
 // operator's, without them processes of this machine, and never pages of others.

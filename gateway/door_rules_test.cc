@@ -88,13 +88,14 @@ TEST(ApiKeys, ComeAsBearers) {
   for (const char* other : {"", "Bearer", "Bearer ", "Basic k"}) EXPECT_EQ(BearerKey(other), "");
 }
 
-TEST(RefuseBody, ReadsNoneOfWhoHasNoKey) {
+TEST(AdmitBody, ReadsNoneOfWhoHasNoKey) {
   const auto status_of = [](const DoorRules& rules, HttpFields fields,
                             const char* method = "POST") {
     HttpRequest head = From(std::move(fields));
     head.method = method;
-    const auto error = RefuseBody(rules, head);
-    return error.has_value() ? error->status : 200;
+    const auto admitted = AdmitBody(rules, head);
+    const auto* error = std::get_if<ApiError>(&admitted);
+    return error == nullptr ? 200 : error->status;
   };
   DoorRules rules;
   EXPECT_EQ(status_of(rules, {{"host", "localhost"}}), 200);
@@ -128,7 +129,7 @@ TEST(Admit, WithoutKeysAnswersCallersOfThisMachineOnly) {
   rules.cors_origins = {"*"};
   for (const char* host : {"localhost", "127.0.0.1:8000", "[::1]", "box", "10.0.0.5:8000"}) {
     EXPECT_EQ(StatusOf(rules, {{"host", host}}, /*is_local=*/false), 403) << host;
-    EXPECT_TRUE(RefuseBody(rules, From({{"host", host}}, false)).has_value());
+    EXPECT_TRUE(std::holds_alternative<ApiError>(AdmitBody(rules, From({{"host", host}}, false))));
     EXPECT_TRUE(AdmitOperator(rules, From({{"host", host}}, false)).has_value());
   }
   EXPECT_EQ(StatusOf(rules, {}, /*is_local=*/false), 403);

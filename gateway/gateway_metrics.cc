@@ -102,6 +102,15 @@ void GatewayMetrics::Write(const State& state, Exposition* to) const {
   to->Single("tutti_gateway_read_bytes_total", Kind::kCounter,
              "Bytes read from clients, those that nobody looked at among them.",
              static_cast<double>(state.read_bytes));
+  to->Single("tutti_gateway_evicted_connections_total", Kind::kCounter,
+             "Connections that made way for others when there was no place.",
+             static_cast<double>(state.evicted));
+  to->Single("tutti_gateway_keys_not_kept_total", Kind::kCounter,
+             "Answers with an Idempotency-Key that a repeat would not have found.",
+             static_cast<double>(state.keys_not_kept));
+  to->Single("tutti_gateway_held_bytes", Kind::kGauge,
+             "Bytes of large requests, and of answers that lie unread.",
+             static_cast<double>(state.held_bytes));
   to->Begin("tutti_gateway_time_to_first_event_seconds", Kind::kHistogram,
             "From a request's end to the first event of its stream.");
   first_byte_.Write({}, to);

@@ -25,6 +25,9 @@ class GatewayMetrics {
     int64_t exchanges = 0;   // requests under way
     int64_t calls = 0;       // of Generate, to the service
     int64_t read_bytes = 0;  // from clients
+    int64_t evicted = 0;     // connections that made way for others
+    int64_t keys_not_kept = 0;
+    int64_t held_bytes = 0;  // of large requests, and of answers that nobody reads
     bool reachable = false;
     bool ready = false;
     bool draining = false;

@@ -37,12 +37,12 @@ absl::StatusOr<GrpcCaller> AdmittedCalls::Admit(const grpc::CallbackServerContex
   return caller;
 }
 
-bool AdmittedCalls::RunFor(int64_t bytes, std::function<void()> work) {
+bool AdmittedCalls::RunFor(const GrpcCaller& caller, int64_t bytes, std::function<void()> work) {
   if (bytes <= static_cast<int64_t>(kInlineBodyBytesMax)) {
     work();
     return true;
   }
-  return upstream_->Run(LaneOf(static_cast<size_t>(bytes)), std::move(work));
+  return upstream_->Run(LaneToRead(bytes), caller.owner(), bytes, std::move(work));
 }
 
 AdmittedCalls::Call::Reactor* AdmittedCalls::Start(grpc::CallbackServerContext* context,
@@ -51,7 +51,7 @@ AdmittedCalls::Call::Reactor* AdmittedCalls::Start(grpc::CallbackServerContext* 
   Count(call);
   auto caller = Admit(*context);
   const absl::Status refused = caller.status();
-  const auto run = [this, call, work = std::move(work), caller = std::move(caller)] {
+  const auto run = [this, call, work = std::move(work), caller] {
     std::optional<ReceivedRequest> received = call->TakeRequest();
     if (!received || call->ended()) return;
     if (const absl::Status stays = CheckStays(); !stays.ok()) return call->End(stays);
@@ -61,12 +61,16 @@ AdmittedCalls::Call::Reactor* AdmittedCalls::Start(grpc::CallbackServerContext* 
     if (absl::IsInvalidArgument(done)) return call->Refuse(done, bytes, clock_.Now());
     if (!done.ok()) call->End(done);
   };
-  auto* const reactor = call->Start(context, door_, [this, call, blocks, run] {
-    const int64_t bytes = call->request_bytes();
-    const bool runs =
-        blocks ? upstream_->Run(LaneOf(static_cast<size_t>(bytes)), run) : RunFor(bytes, run);
-    if (!runs) call->End(door::Overloaded("too many requests wait to be read"));
-  });
+  auto* const reactor = call->Start(
+      context, door_,
+      [this, call, blocks, caller, run] {
+        if (!caller.ok()) return;  // has its end
+        const int64_t bytes = call->request_bytes();
+        const bool runs = blocks ? upstream_->Run(LaneToAsk(bytes), caller->owner(), bytes, run)
+                                 : RunFor(*caller, bytes, run);
+        if (!runs) call->End(door::Overloaded("too many requests wait to be read"));
+      },
+      refused.ok() ? caller->owner() : std::string());
   if (!refused.ok()) call->End(refused);
   return reactor;
 }

@@ -57,9 +57,9 @@ class AdmittedCalls {
   absl::StatusOr<GrpcCaller> Admit(const grpc::CallbackServerContext& context) const;
   // UNAVAILABLE: the gateway is about to end.
   absl::Status CheckStays() const;
-  // Runs `work` on a message of so many bytes: here if it is small, else on another thread; false:
-  // too many wait.
-  bool RunFor(int64_t bytes, std::function<void()> work);
+  // Runs `work` on a message of so many bytes of the caller's: here if it is small, else on another
+  // thread; false: too many wait.
+  bool RunFor(const GrpcCaller& caller, int64_t bytes, std::function<void()> work);
 
  private:
   const DoorRules* const rules_;

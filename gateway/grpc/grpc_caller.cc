@@ -61,10 +61,8 @@ absl::Status ToStatus(const ApiError& error) {
 }  // namespace
 
 std::optional<Duration> GrpcCaller::TimeLeft() const {
-  if (deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
-  const auto left = deadline - std::chrono::system_clock::now();
-  if (left > std::chrono::hours(24 * 365)) return std::nullopt;
-  return std::max(std::chrono::duration_cast<Duration>(left), Duration::zero());
+  if (deadline == kInstantNever) return std::nullopt;
+  return std::max<Duration>(deadline - SystemClock().Now(), Duration::zero());
 }
 
 absl::StatusOr<GrpcCaller> AdmitCall(const DoorRules& rules,
@@ -72,13 +70,14 @@ absl::StatusOr<GrpcCaller> AdmitCall(const DoorRules& rules,
   auto admitted = Admit(rules, HeadOf(context), /*open=*/false);
   if (const auto* error = std::get_if<ApiError>(&admitted)) return ToStatus(*error);
   const std::string peer = context.peer();
+  const std::optional<Duration> left = door::TimeLeftOf(context);
   // "ipv4:10.0.0.7:4001"; those of a Unix socket are on one host.
   return GrpcCaller{.tenant = std::move(std::get<std::string>(admitted)),
                     .host = peer.substr(0, peer.rfind(':')),
                     .account = PeerOf(peer).account,
                     .tenants = door::TenantsOf(context),
                     .traceparent = TraceparentOf(context),
-                    .deadline = context.deadline()};
+                    .deadline = left ? SystemClock().Now() + *left : kInstantNever};
 }
 
 }  // namespace tutti::gateway

@@ -3,13 +3,13 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "gateway/caller_rules.h"
 #include "gateway/door_rules.h"
 
 namespace tutti::gateway {
@@ -20,8 +20,10 @@ struct GrpcCaller {
   std::string account;               // whose that is, as HttpPeer has it
   std::vector<std::string> tenants;  // that its metadata names
   std::string traceparent;           // that the service is told; empty: none, or none that is right
-  std::chrono::system_clock::time_point deadline = std::chrono::system_clock::time_point::max();
+  Instant deadline = kInstantNever;
 
+  // Who pays (OwnerName).
+  std::string owner() const { return OwnerName(tenant, account); }
   // The time until its deadline, at least zero; nothing: it has none.
   std::optional<Duration> TimeLeft() const;
 };

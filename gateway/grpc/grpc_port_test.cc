@@ -261,5 +261,18 @@ TEST_F(GrpcPortTest, CallsThatComeWhileItGoesAreNotCancelled) {
   for (std::thread& asker : askers) asker.join();
 }
 
+// Callers that want none send the longest that they know.
+TEST_F(GrpcPortTest, ADeadlineInCenturiesHasNotPassed) {
+  Open();
+  for (const int64_t years : {1, 200, 285, 1000, 10000}) {
+    grpc::ClientContext context;
+    context.set_deadline(gpr_time_add(gpr_now(GPR_CLOCK_REALTIME),
+                                      gpr_time_from_hours(years * 365 * 24, GPR_TIMESPAN)));
+    const Heard heard = Ask({}, &context);
+    EXPECT_TRUE(heard.status.ok()) << years << " years: " << heard.status.error_message();
+    EXPECT_EQ(heard.ids, All());
+  }
+}
+
 }  // namespace
 }  // namespace tutti::gateway

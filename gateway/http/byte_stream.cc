@@ -1,8 +1,8 @@
 #include "gateway/http/byte_stream.h"
 
-#include <boost/asio/post.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
+#include <optional>
 #include <utility>
 
 namespace tutti::gateway {
@@ -15,9 +15,11 @@ class PlainStream : public ByteStream {
  public:
   explicit PlainStream(asio::ip::tcp::socket socket) : socket_(std::move(socket)) {}
 
-  void Handshake(std::function<void(error_code)> done) override {
-    asio::post(socket_.get_executor(), [done = std::move(done)] { done({}); });
+  bool needs_handshake() const override { return false; }
+  void WaitReadable(std::function<void(error_code)> done) override {
+    socket_.async_wait(asio::ip::tcp::socket::wait_read, std::move(done));
   }
+  void Handshake(std::function<void(error_code)> done) override { done({}); }
   void Read(asio::mutable_buffer to, Done done) override {
     socket_.async_read_some(to, std::move(done));
   }
@@ -39,35 +41,41 @@ class PlainStream : public ByteStream {
 
 class TlsStream : public ByteStream {
  public:
-  TlsStream(asio::ip::tcp::socket socket, asio::ssl::context* tls)
-      : stream_(std::move(socket), *tls) {}
+  TlsStream(asio::ip::tcp::socket socket, ServerTls* tls) : socket_(std::move(socket)), tls_(tls) {}
 
+  bool needs_handshake() const override { return true; }
+  void WaitReadable(std::function<void(error_code)> done) override {
+    socket_.async_wait(asio::ip::tcp::socket::wait_read, std::move(done));
+  }
   void Handshake(std::function<void(error_code)> done) override {
-    stream_.async_handshake(asio::ssl::stream_base::server, std::move(done));
+    stream_.emplace(socket_, *tls_->Current());
+    stream_->async_handshake(asio::ssl::stream_base::server, std::move(done));
   }
   void Read(asio::mutable_buffer to, Done done) override {
-    stream_.async_read_some(to, std::move(done));
+    stream_->async_read_some(to, std::move(done));
   }
   void Write(asio::const_buffer from, Done done) override {
-    asio::async_write(stream_, from, std::move(done));
+    asio::async_write(*stream_, from, std::move(done));
   }
   // Bodies have a length or chunks: what is cut off is seen without TLS's own farewell.
   void CloseForWriting() override {
     error_code ignored;
-    stream_.next_layer().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   }
   void Close() override {
     error_code ignored;
-    stream_.next_layer().close(ignored);
+    socket_.close(ignored);
   }
 
  private:
-  asio::ssl::stream<asio::ip::tcp::socket> stream_;
+  asio::ip::tcp::socket socket_;
+  ServerTls* const tls_;
+  std::optional<asio::ssl::stream<asio::ip::tcp::socket&>> stream_;  // since the handshake
 };
 
 }  // namespace
 
-std::unique_ptr<ByteStream> MakeByteStream(asio::ip::tcp::socket socket, asio::ssl::context* tls) {
+std::unique_ptr<ByteStream> MakeByteStream(asio::ip::tcp::socket socket, ServerTls* tls) {
   if (tls == nullptr) return std::make_unique<PlainStream>(std::move(socket));
   return std::make_unique<TlsStream>(std::move(socket), tls);
 }

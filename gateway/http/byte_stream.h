@@ -5,9 +5,10 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/ssl/context.hpp>
 #include <functional>
 #include <memory>
+
+#include "gateway/http/server_tls.h"
 
 namespace tutti::gateway {
 
@@ -16,7 +17,10 @@ class ByteStream {
   using Done = std::function<void(boost::system::error_code, size_t)>;
 
   virtual ~ByteStream() = default;
-  // Makes it ready for the others.
+  // Whether it needs one before all below. Costs memory from then on.
+  virtual bool needs_handshake() const = 0;
+  // The client has sent something, which is not read yet.
+  virtual void WaitReadable(std::function<void(boost::system::error_code)> done) = 0;
   virtual void Handshake(std::function<void(boost::system::error_code)> done) = 0;
   // One of each at a time.
   virtual void Read(boost::asio::mutable_buffer to, Done done) = 0;
@@ -27,8 +31,8 @@ class ByteStream {
   virtual void Close() = 0;
 };
 
-// `tls` null: not encrypted; else it outlives the stream.
-std::unique_ptr<ByteStream> MakeByteStream(boost::asio::ip::tcp::socket socket,
-                                           boost::asio::ssl::context* tls);
+// `tls` null: not encrypted; else it outlives the stream, which has the files as they are when its
+// handshake begins.
+std::unique_ptr<ByteStream> MakeByteStream(boost::asio::ip::tcp::socket socket, ServerTls* tls);
 
 }  // namespace tutti::gateway

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "door/door.h"
 #include "gateway/api_error.h"
+#include "gateway/caller_rules.h"
 #include "gateway/http/head_text.h"
 
 namespace tutti::gateway {
@@ -74,7 +76,6 @@ class Connection::Answer : public Exchange {
  private:
   void Settle(Connection* connection, const HttpResponse& response) {
     connection->close_ |= response.close || !request_.keep_alive || connection->context_->draining;
-    connection->context_->body_bytes -= std::exchange(connection->counted_body_, 0);
   }
 
   const std::weak_ptr<Connection> connection_;
@@ -86,9 +87,11 @@ class Connection::Answer : public Exchange {
 
 Connection::Connection(std::unique_ptr<ByteStream> stream, HttpPeer peer,
                        ConnectionContext* context)
-    : stream_(std::move(stream)), peer_(std::move(peer)), context_(context), reader_(peer_) {}
-
-Connection::~Connection() { context_->body_bytes -= counted_body_; }
+    : stream_(std::move(stream)),
+      peer_(std::move(peer)),
+      context_(context),
+      reader_(peer_),
+      owner_(peer_.account) {}
 
 void Connection::Enter(Phase phase) {
   phase_ = phase;
@@ -115,17 +118,39 @@ void Connection::Enter(Phase phase) {
 }
 
 void Connection::Start() {
+  if (!stream_->needs_handshake()) {
+    Enter(Phase::kIdle);
+    return MaybeRead();
+  }
   Enter(Phase::kHandshake);
+  stream_->WaitReadable([self = shared_from_this()](boost::system::error_code error) {
+    if (error || self->closed_) return self->Abort();
+    self->context_->handshakes->Enter(self->peer_.account, self,
+                                      [connection = self.get()] { connection->BeginHandshake(); });
+  });
+}
+
+void Connection::BeginHandshake() {
+  handshake_since_ = context_->clock->Now();
   stream_->Handshake([self = shared_from_this()](boost::system::error_code error) {
+    self->LeaveGate();
     if (error || self->closed_) return self->Abort();
     self->Enter(Phase::kIdle);
     self->MaybeRead();
   });
 }
 
+void Connection::LeaveGate() {
+  if (std::exchange(handshake_since_, kInstantNever) == kInstantNever) return;
+  context_->handshakes->Leave(peer_.account);
+}
+
 void Connection::Abort() {
   if (std::exchange(closed_, true)) return;
   stream_->Close();
+  LeaveGate();
+  body_charge_ = {};
+  unsent_charge_.reset();
   if (answer_ != nullptr) {
     --context_->exchanges;
     const auto answer = std::exchange(answer_, nullptr);
@@ -135,7 +160,13 @@ void Connection::Abort() {
 
 void Connection::CheckTime(Instant now) {
   if (closed_) return;
-  if (now >= write_deadline_) return Abort();
+  if (write_since_ != kInstantNever && now - write_since_ >= kWriteTime) return Abort();
+  if (handshake_since_ != kInstantNever && now - handshake_since_ >= kHandshakePatience &&
+      context_->handshakes->has_waiting(peer_.account)) {
+    return Abort();
+  }
+  const bool is_slow = phase_ == Phase::kHead || phase_ == Phase::kBody;
+  if (is_slow && now - since_ >= door::kReadGrace && !CountBody(/*slow=*/true)) return;
   if (now < deadline_) return;
   if (phase_ == Phase::kHead || phase_ == Phase::kBody) {
     return Refuse(408, "the request did not come to its end in time");
@@ -147,10 +178,22 @@ void Connection::CloseIfIdle() {
   if (idle()) Abort();
 }
 
-Instant Connection::waiting_since() const {
-  const bool waits =
-      phase_ == Phase::kIdle || phase_ == Phase::kHandshake || phase_ == Phase::kHead;
-  return closed_ || !waits ? kInstantNever : since_;
+Connection::Stands Connection::StandsAt(Instant now) const {
+  if (write_since_ != kInstantNever && now - write_since_ >= kUnreadPatience) {
+    return {.as = Standing::kUnread, .since = write_since_};
+  }
+  switch (phase_) {
+    case Phase::kHandshake:
+    case Phase::kIdle:
+    case Phase::kHead:
+    case Phase::kFarewell:
+      return {.as = Standing::kWaiting, .since = since_};
+    case Phase::kBody:
+      return {.as = Standing::kSending, .since = since_};
+    case Phase::kAnswer:
+      break;
+  }
+  return {.as = Standing::kBusy, .since = since_};
 }
 
 void Connection::MaybeRead() {
@@ -171,8 +214,12 @@ void Connection::OnRead(boost::system::error_code error, size_t bytes) {
   if (phase_ == Phase::kFarewell) {
     unread_ += bytes;
   } else {
-    in_.append(read_.data(), bytes);
-    Consume();
+    const absl::Status taken = door::WithinMemory([&] {
+      in_.append(read_.data(), bytes);
+      Consume();
+      return absl::OkStatus();
+    });
+    if (!taken.ok()) return EndForMemory();
     // To stop reading would be not to see it go.
     if (answer_ != nullptr && in_.size() > kHeadBytesMax) return Abort();
   }
@@ -183,8 +230,7 @@ void Connection::Consume() {
   while (!closed_ && answer_ == nullptr && phase_ != Phase::kFarewell && !in_.empty()) {
     const size_t taken = reader_.Take(in_);
     in_.erase(0, taken);
-    CountBody();
-    if (closed_ || phase_ == Phase::kFarewell) return;
+    if (!CountBody(/*slow=*/false)) return;
     switch (reader_.at()) {
       case RequestReader::At::kError:
         return Refuse(reader_.error_status(), reader_.error());
@@ -194,9 +240,9 @@ void Connection::Consume() {
       case RequestReader::At::kBody:
         if (phase_ != Phase::kBody) Enter(Phase::kBody);
         if (!std::exchange(head_seen_, true)) {
-          if (auto refusal = context_->handler->RefuseHead(reader_.head())) {
-            return Refuse(*std::move(refusal));
-          }
+          HttpHandler::Verdict verdict = context_->handler->Judge(reader_.head());
+          if (verdict.refusal) return Refuse(*std::move(verdict.refusal));
+          owner_ = std::move(verdict.owner);
         }
         if (reader_.expects_continue() && !std::exchange(continued_, true) && in_.empty()) {
           Send("HTTP/1.1 100 Continue\r\n\r\n");
@@ -209,24 +255,53 @@ void Connection::Consume() {
   }
 }
 
-void Connection::CountBody() {
-  int64_t bytes = reader_.body_bytes();
-  if (bytes <= static_cast<int64_t>(kInlineBodyBytesMax)) bytes = 0;
-  const bool grows = bytes > counted_body_;
-  context_->body_bytes += bytes - counted_body_;
-  counted_body_ = bytes;
-  if (!grows || context_->body_bytes <= context_->bodies_bytes_max) return;
-  Refuse(503, "too many large requests are being read; try again");
+bool Connection::CountBody(bool slow) {
+  const int64_t bytes = reader_.body_bytes() + (slow ? static_cast<int64_t>(in_.size()) : 0);
+  if ((!slow && bytes <= static_cast<int64_t>(kInlineBodyBytesMax)) ||
+      bytes <= body_charge_.bytes()) {
+    return true;
+  }
+  const int64_t step = slow ? static_cast<int64_t>(kReadBytes) : kBodyStepBytes;
+  const int64_t wanted = (bytes / step + 1) * step;
+  if (body_charge_.bytes() > 0) {
+    if (body_charge_.Resize(wanted)) return true;
+  } else if (auto charge = context_->budget->Take(owner_, wanted)) {
+    body_charge_ = *std::move(charge);
+    return true;
+  }
+  HttpResponse response{.status = 429};
+  response.body = ErrorBody(NoMoreBytes());
+  response.fields = {{"Retry-After", "1"}};
+  Refuse(std::move(response));
   // Others may have its room now.
   reader_.Release();
-  context_->body_bytes -= std::exchange(counted_body_, 0);
+  body_charge_ = {};
+  return false;
+}
+
+// Its answer cannot be told from what is lost of it: the connection ends.
+void Connection::EndForMemory() {
+  in_.clear();
+  const bool can_say = answer_ == nullptr && phase_ != Phase::kFarewell;
+  const absl::Status said = door::WithinMemory([&] {
+    if (can_say) {
+      reader_.Release();
+      Refuse(503, "there is no memory left for this request; try again");
+    }
+    return absl::OkStatus();
+  });
+  if (!can_say || !said.ok()) return Abort();
+  MaybeRead();
 }
 
 void Connection::BeginAnswer() {
   Enter(Phase::kAnswer);
   continued_ = head_seen_ = false;
   ++context_->exchanges;
-  answer_ = std::make_shared<Answer>(weak_from_this(), reader_.Release());
+  HttpRequest request = reader_.Release();
+  request.owner = owner_;
+  request.charge = std::exchange(body_charge_, {});
+  answer_ = std::make_shared<Answer>(weak_from_this(), std::move(request));
   context_->handler->Handle(answer_);
 }
 
@@ -253,6 +328,14 @@ void Connection::Send(std::string bytes) {
     ready_ += bytes;
   }
   MaybeWrite();
+  // What lies here unread is its owner's.
+  const auto lies = static_cast<int64_t>(unsent());
+  if (lies <= kUnsentUncountedBytes) return;
+  if (!unsent_charge_) {
+    unsent_charge_.emplace(context_->budget,
+                           answer_ != nullptr ? answer_->request().owner : owner_);
+  }
+  if (!unsent_charge_->Cover(lies)) Abort();
 }
 
 void Connection::MaybeWrite() {
@@ -264,6 +347,7 @@ void Connection::MaybeWrite() {
     sent_ = 0;
   }
   if (sending_.empty()) {
+    unsent_charge_.reset();
     if (phase_ == Phase::kFarewell) {
       stream_->CloseForWriting();
     } else if (answer_ != nullptr && answer_->ended()) {
@@ -272,7 +356,7 @@ void Connection::MaybeWrite() {
     return;
   }
   writing_ = true;
-  write_deadline_ = context_->clock->Now() + kWriteTime;
+  write_since_ = context_->clock->Now();
   stream_->Write(
       boost::asio::buffer(sending_.data() + sent_, std::min(sending_.size() - sent_, kWriteBytes)),
       [self = shared_from_this()](boost::system::error_code error, size_t bytes) {
@@ -283,7 +367,7 @@ void Connection::MaybeWrite() {
 void Connection::OnWritten(boost::system::error_code error, size_t bytes) {
   writing_ = false;
   sent_ += bytes;
-  write_deadline_ = kInstantNever;
+  write_since_ = kInstantNever;
   if (closed_) return;
   if (error) return Abort();
   MaybeWrite();

@@ -36,9 +36,12 @@ class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
   virtual void Handle(std::shared_ptr<Exchange> exchange) = 0;
-  // Called when the head of a request is there whose body is still to come: an answer that refuses
-  // it, so that its body is not read. The connection ends with it.
-  virtual std::optional<HttpResponse> RefuseHead(const HttpRequest& /*head*/) { return {}; }
+  // What is said of the head of a request whose body is still to come.
+  struct Verdict {
+    std::optional<HttpResponse> refusal;  // its body is not read, and the connection ends with this
+    std::string owner;                    // who pays for the body
+  };
+  virtual Verdict Judge(const HttpRequest& head) { return {.owner = head.peer.account}; }
   // Every kTick.
   virtual void OnTick() {}
 };

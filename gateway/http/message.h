@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "door/byte_budget.h"
+
 namespace tutti::gateway {
 
 using HttpFields = std::vector<std::pair<std::string, std::string>>;
@@ -18,6 +20,8 @@ struct HttpPeer {
 
 struct HttpRequest {
   HttpPeer peer;
+  std::string owner;                // for whom bytes are held and work is done, once that is known
+  door::ByteBudget::Charge charge;  // of the body, where it is large; given back after it
   std::string method;
   std::string path;   // of the target, without what follows a question mark
   HttpFields fields;  // names in lower case

@@ -8,14 +8,18 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <map>
+#include <thread>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "door/door.h"
 #include "gateway/http/connection.h"
 #include "gateway/http/server_tls.h"
+#include "spdlog/spdlog.h"
 #include "transport/listening_sockets.h"
 
 namespace tutti::gateway {
@@ -91,10 +95,16 @@ class AsioServer : public HttpServer {
  public:
   AsioServer(const ServerOptions& options, std::unique_ptr<ServerTls> tls, HttpHandler* handler,
              const Clock* clock)
-      : options_(options), tls_(std::move(tls)), acceptor_(loop_), tick_(loop_) {
+      : options_(options),
+        most_(options.connections_max),
+        most_of_account_(std::max<int64_t>(1, most_ - most_ / kOthersConnectionsDivisor)),
+        tls_(std::move(tls)),
+        acceptor_(loop_),
+        tick_(loop_) {
     context_.handler = handler;
     context_.clock = clock;
-    context_.bodies_bytes_max = options.bodies_bytes_max;
+    context_.budget = options.budget;
+    context_.handshakes = &handshakes_;
   }
   ~AsioServer() override {
     for (const auto& connection : connections_) connection->Abort();
@@ -130,10 +140,25 @@ class AsioServer : public HttpServer {
   void Run() override {
     Accept();
     Tick();
-    loop_.run();
+    // Requests end within their memory, each by itself; what is lost beside that was of nobody.
+    while (!door::WithinMemory([this] {
+              loop_.run();
+              return absl::OkStatus();
+            }).ok()) {
+      spdlog::warn("there is no memory left");
+    }
   }
 
-  void Post(std::function<void()> job) override { asio::post(loop_, std::move(job)); }
+  // Whoever posts has nobody to tell that there is no memory: others give it back.
+  void Post(std::function<void()> job) override {
+    std::shared_ptr<std::function<void()>> shared;
+    const auto post = [&] {
+      if (shared == nullptr) shared = std::make_shared<std::function<void()>>(std::move(job));
+      asio::post(loop_, [shared] { (*shared)(); });
+      return absl::OkStatus();
+    };
+    while (!door::WithinMemory(post).ok()) std::this_thread::sleep_for(kMemoryPause);
+  }
 
   void Drain() override {
     context_.draining = true;
@@ -142,12 +167,15 @@ class AsioServer : public HttpServer {
 
   int64_t exchanges() const override { return context_.exchanges; }
   int64_t read_bytes() const override { return context_.read_bytes; }
+  int64_t evicted() const override { return evicted_; }
+  int64_t held_bytes() const override { return context_.budget->held(); }
 
   void Stop() override {
     error_code ignored;
     acceptor_.close(ignored);
     for (const auto& connection : Connections()) connection->Abort();
     connections_.clear();
+    of_account_.clear();
     loop_.stop();
   }
 
@@ -169,65 +197,102 @@ class AsioServer : public HttpServer {
     });
   }
 
+  // Where there is no place, others make way: of the newcomer's own account, where that has as many
+  // as one may, else of the account that has most.
   void Take(tcp::socket socket) {
-    if (static_cast<int64_t>(connections_.size()) >= options_.connections_max) Sweep();
-    if (static_cast<int64_t>(connections_.size()) >= options_.connections_max) EndLongestWaiting();
-    // Full of connections that are at something: the newcomer is closed.
-    if (static_cast<int64_t>(connections_.size()) >= options_.connections_max) return;
     SetOptions(&socket);
     HttpPeer peer = PeerOf(&socket);
-    auto connection = std::make_shared<Connection>(
-        MakeByteStream(std::move(socket), tls_ != nullptr ? tls_->Current() : nullptr),
-        std::move(peer), &context_);
+    const auto is_full = [&] { return static_cast<int64_t>(connections_.size()) >= most_; };
+    const auto has_all = [&] { return of_account_[peer.account] >= most_of_account_; };
+    if (is_full() || has_all()) Sweep();
+    if (has_all()) MakeWay(peer.account);
+    if (is_full()) MakeWay(GreediestAccount());
+    // All are at something: the newcomer is closed.
+    if (is_full() || has_all()) return ForgetAccount(peer.account);
+    auto connection = std::make_shared<Connection>(MakeByteStream(std::move(socket), tls_.get()),
+                                                   std::move(peer), &context_);
+    ++of_account_[connection->account()];
     connections_.insert(connection);
     connection->Start();
   }
 
-  // Makes room where others are idle, or send the head of a request slowly: who wants to be served
-  // sends it at once. A hundredth of them, so that not every newcomer of a flood costs a look at
-  // all.
-  void EndLongestWaiting() {
-    std::vector<std::pair<Instant, std::shared_ptr<Connection>>> waiting;
+  const std::string& GreediestAccount() const {
+    return std::max_element(of_account_.begin(), of_account_.end(),
+                            [](const auto& a, const auto& b) { return a.second < b.second; })
+        ->first;
+  }
+
+  // Ends those of an account that make way before others (Connection::Standing), of one kind the
+  // longest first. A hundredth of them, so that not every newcomer of a flood costs a look at all;
+  // and where none was found, nobody looks again for a moment.
+  void MakeWay(const std::string& account) {
+    const Instant now = context_.clock->Now();
+    if (now < next_look_) return;
+    using Found = std::pair<Connection::Stands, std::shared_ptr<Connection>>;
+    std::vector<Found> found;
     for (const auto& connection : connections_) {
-      const Instant since = connection->waiting_since();
-      if (since != kInstantNever) waiting.emplace_back(since, connection);
+      if (connection->closed() || connection->account() != account) continue;
+      const Connection::Stands stands = connection->StandsAt(now);
+      if (stands.as != Connection::Standing::kBusy) found.emplace_back(stands, connection);
     }
-    const size_t count = std::min(waiting.size(), waiting.size() / 100 + 1);
-    const auto end = waiting.begin() + static_cast<std::ptrdiff_t>(count);
-    std::partial_sort(waiting.begin(), end, waiting.end(),
-                      [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (auto it = waiting.begin(); it != end; ++it) {
+    if (found.empty()) next_look_ = now + kLookAgainAfter;
+    const size_t count = std::min(found.size(), found.size() / 100 + 1);
+    const auto end = found.begin() + static_cast<std::ptrdiff_t>(count);
+    std::partial_sort(found.begin(), end, found.end(), [](const Found& a, const Found& b) {
+      return std::pair(a.first.as, a.first.since) < std::pair(b.first.as, b.first.since);
+    });
+    for (auto it = found.begin(); it != end; ++it) {
       it->second->Abort();
+      Forget(it->second);
       connections_.erase(it->second);
+      ++evicted_;
     }
   }
 
+  void Forget(const std::shared_ptr<Connection>& connection) {
+    --of_account_[connection->account()];
+    ForgetAccount(connection->account());
+  }
+  void ForgetAccount(const std::string& account) {
+    const auto found = of_account_.find(account);
+    if (found != of_account_.end() && found->second == 0) of_account_.erase(found);
+  }
+
   void Sweep() {
-    std::erase_if(connections_, [](const auto& connection) { return connection->closed(); });
+    std::erase_if(connections_, [this](const auto& connection) {
+      if (!connection->closed()) return false;
+      Forget(connection);
+      return true;
+    });
   }
 
   void Tick() {
     tick_.expires_after(kTick);
     tick_.async_wait([this](error_code error) {
       if (error) return;
+      Tick();
       const Instant now = context_.clock->Now();
       for (const auto& connection : Connections()) connection->CheckTime(now);
       Sweep();
       context_.handler->OnTick();
       if (!accepting_) Accept();
-      Tick();
     });
   }
 
   const ServerOptions options_;
+  const int64_t most_, most_of_account_;  // connections
   ConnectionContext context_;
   const std::unique_ptr<ServerTls> tls_;  // null: none
+  HandshakeGate handshakes_{kHandshakesMax};
   asio::io_context loop_{1};
   tcp::acceptor acceptor_;
   asio::steady_timer tick_;
   bool accepting_ = false;
   std::string address_;
   std::unordered_set<std::shared_ptr<Connection>> connections_;
+  std::map<std::string, int64_t> of_account_;  // how many of them
+  Instant next_look_{};
+  int64_t evicted_ = 0;
 };
 
 }  // namespace

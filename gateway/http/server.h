@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "door/byte_budget.h"
 #include "gateway/http/exchange.h"
 #include "gateway/limits.h"
 
@@ -22,7 +23,9 @@ struct ServerOptions {
   std::string tls_certificate;
   std::string tls_key;
   int64_t connections_max = kConnectionsMax;
-  int64_t bodies_bytes_max = kBodiesBytesMax;
+  // Of requests on their way and what becomes of them, and of answers that nobody reads. Outlives
+  // the server and all requests.
+  door::ByteBudget* budget = nullptr;
 };
 
 class HttpServer {
@@ -45,6 +48,10 @@ class HttpServer {
   virtual int64_t exchanges() const = 0;
   // Bytes read from clients since the beginning.
   virtual int64_t read_bytes() const = 0;
+  // Bytes that are held in its budget.
+  virtual int64_t held_bytes() const = 0;
+  // Connections that made way for others since the beginning.
+  virtual int64_t evicted() const = 0;
   // Ends all connections and Run.
   virtual void Stop() = 0;
 };

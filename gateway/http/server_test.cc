@@ -1,134 +1,16 @@
 // The server over real connections, under a clock of the test's.
 #include "gateway/http/server.h"
 
-#include <arpa/inet.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <future>
 #include <thread>
-#include <utility>
 
-#include "absl/strings/numbers.h"
-#include "base/mutex.h"
+#include "gateway/http/server_testing.h"
 
 namespace tutti::gateway {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-class TestClock : public Clock {
- public:
-  Instant Now() const override { return Instant(Duration(now_.load())); }
-  void Advance(Duration step) { now_ += step.count(); }
-
- private:
-  std::atomic<int64_t> now_{1};
-};
-
-// Answers GET with the path, and keeps the exchanges of POST for the test.
-class Handler : public HttpHandler {
- public:
-  void Handle(std::shared_ptr<Exchange> exchange) override {
-    if (exchange->request().method == "GET") {
-      exchange->Reply({.content_type = "text/plain", .body = exchange->request().path});
-      return;
-    }
-    exchange->OnGone([this] { ++gone; });
-    held.set_value(std::move(exchange));
-  }
-  std::optional<HttpResponse> RefuseHead(const HttpRequest& head) override {
-    EXPECT_EQ(head.body, "");
-    if (head.Field("authorization") != "wrong") return std::nullopt;
-    return HttpResponse{.status = 401, .body = "no key"};
-  }
-  std::promise<std::shared_ptr<Exchange>> held;
-  std::atomic<int> gone{0};
-};
-
-class Client {
- public:
-  explicit Client(const std::string& address) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int port = 0;
-    EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
-    to.sin_port = htons(static_cast<uint16_t>(port));
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
-  }
-  ~Client() { Close(); }
-  void Close() {
-    if (fd_ >= 0) close(std::exchange(fd_, -1));
-  }
-  void Send(const std::string& bytes) {
-    EXPECT_EQ(send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(bytes.size()));
-  }
-  // Sends until the other end takes no more.
-  void SendWhatGoes(const std::string& bytes) {
-    for (size_t sent = 0; sent < bytes.size();) {
-      const ssize_t n = send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-      if (n <= 0) return;
-      sent += static_cast<size_t>(n);
-    }
-  }
-  // Reads until what came ends with `end`, or the connection does.
-  std::string Read(const std::string& end) {
-    std::string all;
-    char piece[4096];
-    while (all.size() < end.size() || !all.ends_with(end) || end.empty()) {
-      const ssize_t n = recv(fd_, piece, sizeof(piece), 0);
-      if (n <= 0) return all;
-      all.append(piece, static_cast<size_t>(n));
-    }
-    return all;
-  }
-  std::string ReadAll() { return Read(""); }
-
- private:
-  int fd_;
-};
-
-class ServerTest : public ::testing::Test {
- protected:
-  void Begin(int64_t connections_max = kConnectionsMax,
-             int64_t bodies_bytes_max = kBodiesBytesMax) {
-    auto server = HttpServer::Create({.listen = "127.0.0.1:0",
-                                      .connections_max = connections_max,
-                                      .bodies_bytes_max = bodies_bytes_max},
-                                     &handler_, &clock_);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-    loop_ = std::thread([this] { server_->Run(); });
-  }
-  ~ServerTest() override {
-    if (!loop_.joinable()) return;
-    server_->Post([this] { server_->Stop(); });
-    loop_.join();
-  }
-  // Runs it on the loop, and waits for it.
-  void OnLoop(const std::function<void()>& job) {
-    std::promise<void> done;
-    server_->Post([&] {
-      job();
-      done.set_value();
-    });
-    done.get_future().wait();
-  }
-
-  TestClock clock_;
-  Handler handler_;
-  std::unique_ptr<HttpServer> server_;
-  std::thread loop_;
-};
-
-constexpr char kGet[] = "GET /one HTTP/1.1\r\nHost: localhost\r\n\r\n";
-constexpr char kPost[] = "POST /two HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nhi";
 
 TEST_F(ServerTest, AnswersRequestsThatComeTogetherInOrder) {
   Begin();
@@ -236,15 +118,15 @@ TEST_F(ServerTest, EndsSlowHeadsForANewcomer) {
 }
 
 TEST_F(ServerTest, TakesSmallBodiesWhileLargeOnesAreTooMany) {
-  Begin(kConnectionsMax, /*bodies_bytes_max=*/90'000);
+  Begin(kConnectionsMax, /*bodies_bytes_max=*/400'000);
   const std::string head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 80000\r\n\r\n";
   Client first(server_->address()), second(server_->address()), small(server_->address());
   first.Send(head + std::string(79'999, 'x'));
   second.Send(head + std::string(79'999, 'x'));
   // Whichever came to the bound is refused, and gives its room to the other.
   std::atomic<int> refused{0};
-  std::thread a([&] { refused += first.ReadAll().starts_with("HTTP/1.1 503") ? 1 : 0; });
-  std::thread b([&] { refused += second.ReadAll().starts_with("HTTP/1.1 503") ? 1 : 0; });
+  std::thread a([&] { refused += first.ReadAll().starts_with("HTTP/1.1 429") ? 1 : 0; });
+  std::thread b([&] { refused += second.ReadAll().starts_with("HTTP/1.1 429") ? 1 : 0; });
   while (refused == 0) std::this_thread::yield();
   small.Send(kPost);
   EXPECT_EQ(handler_.held.get_future().get()->request().body, "hi");
@@ -336,16 +218,19 @@ TEST_F(ServerTest, TellsClientsThatWaitToSendTheirBody) {
 TEST(HttpServer, NamesWhatItCannotListenAt) {
   TestClock clock;
   Handler handler;
+  door::ByteBudget budget(kBodiesBytesMax);
   for (const char* listen : {"nowhere", "1.2.3.4.5:1", "127.0.0.1:99999", "127.0.0.1:x"}) {
-    const auto server = HttpServer::Create({.listen = listen}, &handler, &clock);
+    const auto server = HttpServer::Create({.listen = listen, .budget = &budget}, &handler, &clock);
     ASSERT_FALSE(server.ok());
     EXPECT_THAT(std::string(server.status().message()), HasSubstr(listen));
   }
-  const auto one = HttpServer::Create({.listen = "127.0.0.1:0"}, &handler, &clock);
+  const auto one =
+      HttpServer::Create({.listen = "127.0.0.1:0", .budget = &budget}, &handler, &clock);
   ASSERT_TRUE(one.ok());
   const std::string taken = (*one)->address();
-  EXPECT_FALSE(HttpServer::Create({.listen = taken}, &handler, &clock).ok());
-  const auto next = HttpServer::Create({.listen = taken, .or_next_port = true}, &handler, &clock);
+  EXPECT_FALSE(HttpServer::Create({.listen = taken, .budget = &budget}, &handler, &clock).ok());
+  const auto next = HttpServer::Create({.listen = taken, .or_next_port = true, .budget = &budget},
+                                       &handler, &clock);
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_NE((*next)->address(), taken);
 }

@@ -28,7 +28,7 @@ class KeptMessages {
     size_t prompt;
     v1::GenerateResponse message;
   };
-  const size_t bytes_max_;
+  size_t bytes_max_;
   std::vector<Kept> kept_;
   std::map<std::pair<size_t, uint32_t>, size_t> last_;  // in `kept_`, by prompt and output
   size_t bytes_ = 0;

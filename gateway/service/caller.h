@@ -14,6 +14,7 @@ struct Caller {
   HttpFields fields;         // of every answer to it
   std::string request_name;  // its x-request-id, or one that we made
   std::string tenant;
+  std::string owner;  // who pays (OwnerName)
 
   HttpResponse Head(int status) const { return {.status = status, .fields = fields}; }
   HttpResponse ErrorResponse(const ApiError& error) const;

@@ -32,6 +32,8 @@ class FakeServer : public HttpServer {
   void Drain() override {}
   int64_t exchanges() const override { return 0; }
   int64_t read_bytes() const override { return 0; }
+  int64_t evicted() const override { return 0; }
+  int64_t held_bytes() const override { return 0; }
   void Stop() override {}
   // The next job, when there is one.
   void RunOne() {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/plain_name.h"
+#include "gateway/caller_rules.h"
 #include "gateway/grpc/grpc_port.h"
 #include "gateway/json_text.h"
 #include "gateway/limits.h"
@@ -75,11 +76,14 @@ std::vector<Route> Gateway::Routes() {
   return routes;
 }
 
-std::optional<HttpResponse> Gateway::RefuseHead(const HttpRequest& head) {
-  const auto error = RefuseBody(rules_, head);
-  if (!error.has_value()) return std::nullopt;
-  metrics_.CountRefused(head.path, error->status);
-  return MakeCaller(nullptr, head).ErrorResponse(*error);
+HttpHandler::Verdict Gateway::Judge(const HttpRequest& head) {
+  auto admitted = AdmitBody(rules_, head);
+  if (const auto* tenant = std::get_if<std::string>(&admitted)) {
+    return {.refusal = {}, .owner = OwnerName(*tenant, head.peer.account)};
+  }
+  const auto& error = std::get<ApiError>(admitted);
+  metrics_.CountRefused(head.path, error.status);
+  return {.refusal = MakeCaller(nullptr, head).ErrorResponse(error), .owner = {}};
 }
 
 Caller Gateway::MakeCaller(std::shared_ptr<Exchange> exchange, const HttpRequest& request) const {
@@ -107,6 +111,7 @@ void Gateway::Handle(std::shared_ptr<Exchange> plain) {
   auto admitted = Admit(rules_, request, found != nullptr && found->open);
   if (const auto* error = std::get_if<ApiError>(&admitted)) return caller.ReplyError(*error);
   caller.tenant = std::move(std::get<std::string>(admitted));
+  caller.owner = exchange->request().owner = OwnerName(caller.tenant, request.peer.account);
   if (found != nullptr) return found->answer(caller);
   if (method == "OPTIONS" && !allowed.empty()) {
     HttpResponse response = caller.Head(204);
@@ -141,6 +146,9 @@ void Gateway::AnswerMetrics(const Caller& caller) {
   metrics_.Write({.exchanges = server_->exchanges(),
                   .calls = upstream_->calls,
                   .read_bytes = server_->read_bytes(),
+                  .evicted = server_->evicted(),
+                  .keys_not_kept = api_->keys_not_kept(),
+                  .held_bytes = server_->held_bytes(),
                   .reachable = model->reachable,
                   .ready = model->ready(),
                   .draining = draining_,
@@ -148,8 +156,8 @@ void Gateway::AnswerMetrics(const Caller& caller) {
                   .grpc_calls_begun = grpc_ == nullptr ? 0 : grpc_->begun()},
                  &text);
   if (spans_ != nullptr) spans_->WriteMetrics(&text);
-  jobs_->Run(caller, Lane::kHere,
-             [caller, files = certificates_, text]() mutable -> std::function<void()> {
+  jobs_->Run(caller, Lane::kHere, /*bytes=*/0,
+             [caller, files = certificates_, text](auto*) mutable -> LoopJobs::Rest {
                metrics::WriteProcess("gateway", &text);
                metrics::WriteCertificates(files, &text);
                return [caller, body = text.Release()] {

@@ -36,7 +36,7 @@ class Gateway : public HttpHandler {
   void set_grpc(GrpcPort* grpc) { grpc_ = grpc; }
 
   void Handle(std::shared_ptr<Exchange> exchange) override;
-  std::optional<HttpResponse> RefuseHead(const HttpRequest& head) override;
+  Verdict Judge(const HttpRequest& head) override;
   void OnTick() override;
 
   // From now on nothing new is generated, and nobody should send requests here.

@@ -16,6 +16,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/endpoints.h"
+#include "door/heap_trimmer.h"
 #include "gateway/grpc/grpc_port.h"
 #include "gateway/limits.h"
 #include "gateway/service/gateway.h"
@@ -147,6 +148,10 @@ absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, const sigset_
   TUTTI_ASSIGN_OR_RETURN(auto asks, StatusFeed::MakeAsks(options, options.admin));
   TUTTI_ASSIGN_OR_RETURN(const auto spans,
                          metrics::SpanWriter::Start("tutti-gateway", flags.traces));
+  // Before all that may hold bytes of requests.
+  door::HeapTrimmer trimmer(door::TrimHeap);
+  door::ByteBudget budget(kBodiesBytesMax);
+  budget.OnDrained([&trimmer] { trimmer.Wake(); });
   Upstream upstream(std::move(client));
   Console console(std::move(asks), &clock);
   LoopJobs jobs(&upstream);
@@ -155,7 +160,9 @@ absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, const sigset_
       rules, &upstream, &console, &jobs, &api,
       {{"public", flags.server.tls_certificate}, {"coordinator", options.tls_certificate}},
       spans.get());
-  TUTTI_ASSIGN_OR_RETURN(auto server, HttpServer::Create(flags.server, &gateway, &clock));
+  ServerOptions of_server = flags.server;
+  of_server.budget = &budget;
+  TUTTI_ASSIGN_OR_RETURN(auto server, HttpServer::Create(of_server, &gateway, &clock));
   jobs.set_server(server.get());
   api.set_server(server.get());
   gateway.set_server(server.get());

@@ -36,8 +36,10 @@ class Upstream {
   client::Client* client() { return client_.get(); }
   std::shared_ptr<const ModelState> model() const;
 
-  // Runs `job` on a thread that may block; false when too many wait in that lane.
-  bool Run(Lane lane, std::function<void()> job) { return lanes_.Run(lane, std::move(job)); }
+  // Runs `job` on a thread that may block: as WorkLanes::Run.
+  bool Run(Lane lane, const std::string& owner, int64_t bytes, std::function<void()> job) {
+    return lanes_.Run(lane, owner, bytes, std::move(job));
+  }
 
   // Jobs that run have ended after this, and none runs any more.  Thread: the owner's.
   void StopWork() { lanes_.Stop(); }

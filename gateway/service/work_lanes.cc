@@ -7,52 +7,29 @@
 namespace tutti::gateway {
 namespace {
 
-size_t Index(Lane lane) { return static_cast<size_t>(lane); }
+using door::FairQueue;
+
+bool IsShort(int64_t bytes) { return bytes <= static_cast<int64_t>(kInlineBodyBytesMax); }
 
 }  // namespace
 
-Lane LaneOf(size_t body_bytes) {
-  return body_bytes <= kInlineBodyBytesMax ? Lane::kShort : Lane::kLong;
-}
+Lane LaneToRead(int64_t bytes) { return IsShort(bytes) ? Lane::kShort : Lane::kLong; }
 
-WorkLanes::WorkLanes() {
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    for (int i = 0; i < kLaneThreads[lane]; ++i) {
-      threads_.emplace_back([this, lane] { Work(static_cast<Lane>(lane)); });
-    }
-  }
-}
+Lane LaneToAsk(int64_t bytes) { return IsShort(bytes) ? Lane::kShort : Lane::kAsk; }
+
+WorkLanes::WorkLanes()
+    : pools_{{{kLaneThreads[0], kLaneJobsMax, FairQueue::kLarge},
+              {kLaneThreads[1], kLaneJobsMax, FairQueue::kLarge},
+              {kLaneThreads[2], kLaneJobsMax, FairQueue::kLarge},
+              {kLaneThreads[3], kLaneJobsMax, FairQueue::kMedium}}} {}
 
 void WorkLanes::Stop() {
-  {
-    const MutexLock lock(&mutex_);
-    ending_ = true;
-    for (ConditionVariable& changed : changed_) changed.NotifyAll();
-  }
-  for (std::thread& thread : threads_) thread.join();
-  threads_.clear();
+  for (door::WorkPool& pool : pools_) pool.Stop();
 }
 
-bool WorkLanes::Run(Lane lane, std::function<void()> job) {
-  const MutexLock lock(&mutex_);
-  if (ending_ || jobs_[Index(lane)].size() >= kLaneJobsMax) return false;
-  jobs_[Index(lane)].push_back(std::move(job));
-  changed_[Index(lane)].NotifyAll();
-  return true;
-}
-
-void WorkLanes::Work(Lane lane) {
-  while (true) {
-    std::function<void()> job;
-    {
-      const MutexLock lock(&mutex_);
-      while (!ending_ && jobs_[Index(lane)].empty()) changed_[Index(lane)].Wait(&mutex_);
-      if (ending_) return;
-      job = std::move(jobs_[Index(lane)].front());
-      jobs_[Index(lane)].pop_front();
-    }
-    job();
-  }
+bool WorkLanes::Run(Lane lane, const std::string& owner, int64_t bytes, std::function<void()> job) {
+  return pools_[static_cast<size_t>(lane)].Submit(
+      {.client = owner, .owner = owner, .bytes = bytes, .run = std::move(job)});
 }
 
 }  // namespace tutti::gateway

@@ -33,10 +33,7 @@ absl::StatusOr<Forwarder::Cancel> BeginInfer(std::string_view method, InferReque
                                              GrpcCaller caller, Forwarder* forwarder,
                                              std::shared_ptr<door::OutputStream> to) {
   if (request.timeout) {
-    caller.deadline = std::min(
-        caller.deadline,
-        std::chrono::system_clock::now() +
-            std::chrono::duration_cast<std::chrono::system_clock::duration>(*request.timeout));
+    caller.deadline = std::min<Instant>(caller.deadline, SystemClock().Now() + *request.timeout);
   }
   return forwarder->Begin(method, std::move(request.call), caller, std::move(to));
 }

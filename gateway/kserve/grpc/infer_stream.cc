@@ -94,7 +94,10 @@ InferStream::Reactor* InferStream::Start(grpc::CallbackServerContext* context,
   credit_ = service_.calls->door()->book.Find(context->peer());
   auto* const reactor = new ReactorOfStream(shared_from_this());
   reactor_ = reactor;
-  if (caller.ok()) caller_ = *caller;
+  if (caller.ok()) {
+    caller_ = *caller;
+    client_ = caller_.owner();
+  }
   Next next;
   {
     const MutexLock lock(&mutex_);
@@ -137,10 +140,11 @@ void InferStream::OnReadDone(bool ok) {
   std::optional<door::ByteBudget::Charge> made =
       service_.calls->door()->budget.Take(client_, length);
   if (made) *charge = *std::move(made);
-  const bool runs = made.has_value() &&
-                    service_.calls->RunFor(length, [self = shared_from_this(), bytes, charge] {
-                      self->Take(bytes, std::move(*charge));
-                    });
+  const bool runs =
+      made.has_value() &&
+      service_.calls->RunFor(caller_, length, [self = shared_from_this(), bytes, charge] {
+        self->Take(bytes, std::move(*charge));
+      });
   if (runs) return;
   // A refusal of this request only: others of the stream go on.
   Refuse(NamesOf(bytes),

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "door/door.h"
 #include "gateway/limits.h"
 #include "gateway/openai/answer_kinds.h"
 #include "gateway/openai/service_error.h"
@@ -43,7 +44,11 @@ class Generation::Observer : public client::GenerateObserver {
 
   void OnMessage(const v1::GenerateResponse& message) override {
     server_->Post([generation = generation_, prompt = prompt_, message] {
-      generation->OnMessage(prompt, message);
+      const absl::Status done = door::WithinMemory([&] {
+        generation->OnMessage(prompt, message);
+        return absl::OkStatus();
+      });
+      if (!done.ok()) generation->EndForMemory();
     });
   }
   // Lets go of the generation, which owns this.
@@ -72,6 +77,7 @@ Generation::Generation(Caller caller, GenerationRequest request, GenerationOptio
       shape_(request_),
       head_(MakeHead(request_, options.events.after, caller_.request_name,
                      upstream->model()->model.name())),
+      charge_(std::move(options.charge)),
       kept_(options.kept),
       messages_(stream_ ? kKeptStreamBytesMax : kKeptAnswerBytesMax) {
   if (options.events.after) {
@@ -149,8 +155,9 @@ void Generation::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
   trace_.OnMessage(prompt, message);
   if (kept_ && !messages_.Add(prompt, message)) {
     // Too long an answer: from here on it is as one without a key.
-    kept_ = false;
-    if (reader_ == Reader::kGone) return CancelCalls();
+    outgrew_ = true;
+    StopKeeping();
+    if (reader_ != Reader::kReads) return;
   }
   if (reader_ == Reader::kReads) Write(prompt, message);
 }
@@ -174,7 +181,10 @@ void Generation::Send(std::string piece) {
 
 void Generation::OnCallEnd(size_t prompt, const absl::Status& status) {
   --upstream_->calls;
-  ++calls_ended_;
+  if (++calls_ended_ == prompts_) {
+    calls_.clear();  // with the requests that they would have sent again
+    charge_ = {};
+  }
   trace_.EndCall(prompt, status);
   if (stopped_) return;
   if (!status.ok()) {
@@ -204,6 +214,16 @@ void Generation::End(const ApiError& error) {
   if (reader_ == Reader::kReads) WriteError(error);
 }
 
+// An answer with a gap would be another answer.
+void Generation::EndForMemory() {
+  if (stopped_) return;
+  const absl::Status told = door::WithinMemory([this] {
+    End(MakeError(503, "there is no memory left for this answer; try again"));
+    return absl::OkStatus();
+  });
+  if (!told.ok() && !stopped_) CancelCalls();
+}
+
 void Generation::WriteError(const ApiError& error) {
   reader_ = Reader::kHasAll;
   if (!begun_) return caller_.ReplyError(error);
@@ -211,9 +231,10 @@ void Generation::WriteError(const ApiError& error) {
   caller_.exchange->End();
 }
 
-void Generation::Abandon() {
+void Generation::StopKeeping() {
   kept_ = false;
-  if (calls_ended_ < prompts_) CancelCalls();
+  messages_ = KeptMessages(0);
+  if (reader_ != Reader::kReads && calls_ended_ < prompts_) CancelCalls();
 }
 
 void Generation::CancelCalls() {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "door/byte_budget.h"
 #include "gateway/http/server.h"
 #include "gateway/openai/answer.h"
 #include "gateway/openai/answer_writer.h"
@@ -20,7 +21,8 @@ namespace tutti::gateway {
 // The form in which its client wants to get it.
 struct GenerationOptions {
   EventOptions events;
-  bool kept = false;  // goes on without its client, and may be read again
+  bool kept = false;                // goes on without its client, and may be read again
+  door::ByteBudget::Charge charge;  // of its calls, until they end
 };
 
 // Keeps itself alive until the service is done with its last call.
@@ -38,14 +40,16 @@ class Generation : public std::enable_shared_from_this<Generation> {
   // The same request has come again: it gets the answer from its beginning, or after the event that
   // its client has, and the client that reads it now gets an error.  REQUIRES: may_be_read_again()
   void ReadAgain(Caller caller, EventOptions events);
-  // Nobody reads it, and nobody will.
-  void Abandon();
+  // From now on it is as one without a key: without a reader it ends.
+  void StopKeeping();
 
   const std::string& id() const { return head_.id; }
   bool has_reader() const { return reader_ == Reader::kReads; }
   // Kept, and so far without an error.
   bool may_be_read_again() const { return kept_; }
   size_t kept_bytes() const { return messages_.bytes(); }
+  // It has become too long to be kept.
+  bool outgrew() const { return outgrew_; }
 
  private:
   class Observer;
@@ -58,6 +62,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void Write(size_t prompt, const v1::GenerateResponse& message);
   void WriteEnd();
   void WriteError(const ApiError& error);
+  // There was no memory for a message.
+  void EndForMemory();
   void Send(std::string piece);
   void CancelCalls();
 
@@ -75,9 +81,11 @@ class Generation : public std::enable_shared_from_this<Generation> {
   v1::Resume resume_;  // of the first reader; empty token: it begins
   std::unique_ptr<AnswerWriter> writer_;
   std::vector<std::unique_ptr<Observer>> observers_;
-  std::vector<std::unique_ptr<client::GenerateCall>> calls_;
+  std::vector<std::unique_ptr<client::GenerateCall>> calls_;  // until all have ended
+  door::ByteBudget::Charge charge_;                           // of these
   size_t calls_ended_ = 0;
   bool kept_;
+  bool outgrew_ = false;
   KeptMessages messages_;
   Reader reader_ = Reader::kReads;
   bool begun_ = false;    // the head of a stream is sent

@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "gateway/limits.h"
@@ -38,8 +39,8 @@ std::optional<ApiError> CheckIdempotencyKey(std::string_view key) {
 }
 
 std::variant<std::shared_ptr<Generation>, ApiError> KeyedAnswers::Find(
-    const std::string& tenant, std::string_view key, const RequestDigest& request) const {
-  const auto found = answers_.find({tenant, std::string(key)});
+    const std::string& owner, std::string_view key, const RequestDigest& request) const {
+  const auto found = answers_.find({owner, std::string(key)});
   if (found == answers_.end() || !found->second.answer->may_be_read_again()) {
     return std::shared_ptr<Generation>();
   }
@@ -50,33 +51,52 @@ std::variant<std::shared_ptr<Generation>, ApiError> KeyedAnswers::Find(
                                          "short time ago; take a new one for each"));
 }
 
-bool KeyedAnswers::has_room() const {
-  return answers_.size() < kKeyedAnswersMax && bytes_ < kKeptBytesMax;
+std::optional<door::ByteBudget::Charge> KeyedAnswers::TakePlace(const std::string& owner) {
+  auto place = places_.Take(owner, 1);
+  if (!place) ++not_kept_;
+  return place;
 }
 
-void KeyedAnswers::Add(const std::string& tenant, std::string_view key,
-                       const RequestDigest& request, std::shared_ptr<Generation> answer) {
-  answers_[{tenant, std::string(key)}] = {
-      .request = request, .answer = std::move(answer), .idle_since = {}};
+void KeyedAnswers::Add(const std::string& owner, std::string_view key, const RequestDigest& request,
+                       std::shared_ptr<Generation> answer, door::ByteBudget::Charge place) {
+  answers_.insert_or_assign({owner, std::string(key)}, Entry{.place = std::move(place),
+                                                             .bytes = {},
+                                                             .request = request,
+                                                             .answer = std::move(answer),
+                                                             .idle_since = {}});
+}
+
+bool KeyedAnswers::LookAt(const std::string& owner, Entry* entry, Instant now) {
+  Generation& answer = *entry->answer;
+  if (!answer.may_be_read_again()) {
+    not_kept_ += answer.outgrew() ? 1 : 0;
+    return false;
+  }
+  const auto bytes = static_cast<int64_t>(answer.kept_bytes());
+  if (bytes > entry->bytes.bytes()) {
+    const bool first = entry->bytes.bytes() == 0;
+    auto made = first ? bytes_.Take(owner, bytes) : std::nullopt;
+    if (made) entry->bytes = *std::move(made);
+    if (entry->bytes.bytes() < bytes && (first || !entry->bytes.Resize(bytes))) {
+      ++not_kept_;
+      answer.StopKeeping();
+      return false;
+    }
+  }
+  if (answer.has_reader()) {
+    entry->idle_since.reset();
+  } else if (!entry->idle_since.has_value()) {
+    entry->idle_since = now;
+  }
+  if (!entry->idle_since.has_value() || now - *entry->idle_since < kKeptTime) return true;
+  answer.StopKeeping();
+  return false;
 }
 
 void KeyedAnswers::Tick(Instant now) {
-  bytes_ = 0;
-  for (auto& [name, entry] : answers_) {
-    bytes_ += entry.answer->kept_bytes();
-    if (entry.answer->has_reader()) {
-      entry.idle_since.reset();
-    } else if (!entry.idle_since.has_value()) {
-      entry.idle_since = now;
-    }
+  for (auto it = answers_.begin(); it != answers_.end();) {
+    it = LookAt(it->first.first, &it->second, now) ? std::next(it) : answers_.erase(it);
   }
-  std::erase_if(answers_, [now](const auto& item) {
-    const Entry& entry = item.second;
-    if (!entry.answer->may_be_read_again()) return true;
-    if (!entry.idle_since.has_value() || now - *entry.idle_since < kKeptTime) return false;
-    entry.answer->Abandon();
-    return true;
-  });
 }
 
 }  // namespace tutti::gateway

@@ -1,6 +1,7 @@
 #include "gateway/openai/service/openai_api.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <variant>
 
@@ -17,6 +18,7 @@ namespace tutti::gateway {
 namespace {
 
 constexpr char kModels[] = "/v1/models";
+constexpr uint32_t kUint32Max = std::numeric_limits<uint32_t>::max();
 
 ApiError Unavailable(std::string_view why) { return MakeError(503, why); }
 
@@ -48,6 +50,17 @@ std::variant<EventOptions, ApiError> ReadEventOptions(const HttpRequest& http,
   auto id = ParseEventId(last);
   if (auto* error = std::get_if<ApiError>(&id)) return std::move(*error);
   return EventOptions{.ids = true, .after = std::get<EventId>(std::move(id))};
+}
+
+// The bytes that the calls of a request have until they end: true where they need no charge, or
+// have it.
+bool ChargeCalls(const GenerationRequest& request, door::ByteBudget::Charge* charge) {
+  if (charge->bytes() == 0) return true;
+  int64_t bytes = 0;
+  for (const v1::GenerateRequest& call : request.calls) {
+    bytes += static_cast<int64_t>(call.ByteSizeLong());
+  }
+  return charge->Resize(bytes);
 }
 
 }  // namespace
@@ -111,8 +124,19 @@ void OpenAiApi::AnswerModels(const Caller& caller) {
   caller.ReplyError(error);
 }
 
+namespace {
+
+// The body of a request, with the bytes charged for it.
+struct Body {
+  door::ByteBudget::Charge charge;  // given back after the text
+  std::string text;
+};
+
+}  // namespace
+
 struct OpenAiApi::Prepared {
-  Lane lane;  // by the size of its body
+  int64_t bytes = 0;                // of its body
+  door::ByteBudget::Charge charge;  // of the request, where it is large
   std::variant<GenerationRequest, ApiError> request;
   std::string key;       // its Idempotency-Key; empty: none
   RequestDigest digest;  // where it has a key
@@ -124,21 +148,32 @@ void OpenAiApi::ReadAndGenerate(const Caller& caller, Read read) {
   HttpRequest& request = caller.exchange->request();
   const std::string key(request.Field("idempotency-key"));
   if (const auto error = CheckIdempotencyKey(key)) return caller.ReplyError(*error);
-  const auto prepare = [read, key, path = request.path](std::string_view body) -> Prepared {
+  const auto prepare = [read, key, path = request.path](std::string_view body) {
+    Prepared prepared{.bytes = static_cast<int64_t>(body.size()),
+                      .charge = {},
+                      .request = {},
+                      .key = key,
+                      .digest = {}};
     auto json = ParseObject(body);
-    const Lane lane = LaneOf(body.size());
-    if (auto* error = std::get_if<ApiError>(&json)) return {lane, std::move(*error), key, {}};
-    return {lane, read(std::get<Json>(json), body), key,
-            key.empty() ? RequestDigest{} : DigestOf(path, body)};
+    if (auto* error = std::get_if<ApiError>(&json)) {
+      prepared.request = std::move(*error);
+      return prepared;
+    }
+    prepared.request = read(std::get<Json>(json), body);
+    if (!key.empty()) prepared.digest = DigestOf(path, body);
+    return prepared;
   };
-  std::string body = std::move(request.body);
-  if (body.size() <= kInlineBodyBytesMax) return Generate(caller, prepare(body));
-  jobs_->Run(caller, Lane::kLong,
-             [this, caller, prepare, body = std::move(body)]() -> std::function<void()> {
-               // It may be large: the loop must not copy it.
-               auto prepared = std::make_shared<Prepared>(prepare(body));
-               return [this, caller, prepared] { Generate(caller, std::move(*prepared)); };
-             });
+  if (request.body.size() <= kInlineBodyBytesMax) return Generate(caller, prepare(request.body));
+  // It may be large: nobody copies it.
+  auto body = std::make_shared<Body>(
+      Body{.charge = std::move(request.charge), .text = std::move(request.body)});
+  const auto bytes = static_cast<int64_t>(body->text.size());
+  jobs_->Run(caller, Lane::kLong, bytes, [this, caller, prepare, body](auto*) -> LoopJobs::Rest {
+    auto prepared = std::make_shared<Prepared>(prepare(body->text));
+    prepared->charge = std::move(body->charge);
+    body->text = {};
+    return [this, caller, prepared] { Generate(caller, std::move(*prepared)); };
+  });
 }
 
 void OpenAiApi::Generate(const Caller& caller, Prepared prepared) {
@@ -159,6 +194,16 @@ void OpenAiApi::Generate(const Caller& caller, Prepared prepared) {
   wanted.eos_token_ids.assign(eos.begin(), eos.end());
   auto events = ReadEventOptions(caller.exchange->request(), wanted);
   if (const auto* error = std::get_if<ApiError>(&events)) return caller.ReplyError(*error);
+  const auto& after = std::get<EventOptions>(events).after;
+  if (after) {
+    const uint32_t asked = wanted.calls.front().sampling().max_tokens();
+    const uint32_t context = model->model.context_length();
+    const uint64_t most =
+        std::min(asked > 0 ? asked : kUint32Max, context > 0 ? context : kUint32Max);
+    if (const auto error = CheckClaims(*after, AnswerShape(wanted).choices(), most)) {
+      return caller.ReplyError(*error);
+    }
+  }
   GenerationOptions options{.events = std::get<EventOptions>(std::move(events))};
   if (!prepared.key.empty() && ReadAgain(caller, prepared, options.events)) return;
   if (upstream_->calls + static_cast<int64_t>(wanted.calls.size()) > kCallsMax) {
@@ -167,45 +212,55 @@ void OpenAiApi::Generate(const Caller& caller, Prepared prepared) {
   if (wanted.token_ids && wanted.prompt_ids.empty()) {
     return FindPromptIds(caller, std::move(prepared));
   }
-  options.kept = !prepared.key.empty() && keyed_.has_room();
-  const bool kept = options.kept;
+  if (!ChargeCalls(wanted, &prepared.charge)) return caller.ReplyError(NoMoreBytes());
+  options.charge = std::move(prepared.charge);
+  std::optional<door::ByteBudget::Charge> place;
+  Caller told = caller;
+  if (!prepared.key.empty()) {
+    place = keyed_.TakePlace(caller.owner);
+    if (!place) told.fields.emplace_back(kKeyKeptField, "no");
+  }
+  options.kept = place.has_value();
   const auto generation = std::make_shared<Generation>(
-      caller, std::move(wanted), std::move(options), upstream_, server_, traffic_, spans_);
+      std::move(told), std::move(wanted), std::move(options), upstream_, server_, traffic_, spans_);
   std::erase_if(generations_, [](const auto& other) { return other.expired(); });
   generations_.push_back(generation);
-  if (kept) keyed_.Add(caller.tenant, prepared.key, prepared.digest, generation);
+  if (place) {
+    keyed_.Add(caller.owner, prepared.key, prepared.digest, generation, *std::move(place));
+  }
   generation->Start();
 }
 
 void OpenAiApi::FindPromptIds(const Caller& caller, Prepared prepared) {
   // It may be large: the loop must not copy it.
   auto shared = std::make_shared<Prepared>(std::move(prepared));
-  jobs_->Run(caller, shared->lane,
-             [this, caller, upstream = upstream_, shared]() -> std::function<void()> {
-               auto& request = std::get<GenerationRequest>(shared->request);
-               for (size_t i = 0; i < request.calls.size(); ++i) {
-                 const auto& given = request.calls[i].token_ids().ids();
-                 std::vector<int32_t> ids(given.begin(), given.end());
-                 if (const auto asked = AskPromptIds(request.calls[i])) {
-                   const auto tokens =
-                       upstream->client()->Tokenize(*asked, {.timeout = kTokenizeTimeout});
-                   if (!tokens.ok()) {
-                     request.names.prompt_index = i;
-                     const ApiError error = FromStatus(tokens.status(), request.names,
-                                                       upstream->model()->model.context_length());
-                     return [caller, error] { caller.ReplyError(error); };
-                   }
-                   ids.assign(tokens->ids().begin(), tokens->ids().end());
-                 }
-                 SetPromptIds(std::move(ids), i, &request);
-               }
-               return [this, caller, shared] { Generate(caller, std::move(*shared)); };
-             });
+  jobs_->Run(
+      caller, LaneToAsk(shared->bytes), shared->bytes,
+      [this, caller, upstream = upstream_, shared](client::CancelToken* cancel) -> LoopJobs::Rest {
+        auto& request = std::get<GenerationRequest>(shared->request);
+        for (size_t i = 0; i < request.calls.size(); ++i) {
+          const auto& given = request.calls[i].token_ids().ids();
+          std::vector<int32_t> ids(given.begin(), given.end());
+          if (const auto asked = AskPromptIds(request.calls[i])) {
+            const auto tokens = upstream->client()->Tokenize(
+                *asked, {.timeout = kTokenizeTimeout, .cancel = cancel});
+            if (!tokens.ok()) {
+              request.names.prompt_index = i;
+              const ApiError error = FromStatus(tokens.status(), request.names,
+                                                upstream->model()->model.context_length());
+              return [caller, error] { caller.ReplyError(error); };
+            }
+            ids.assign(tokens->ids().begin(), tokens->ids().end());
+          }
+          SetPromptIds(std::move(ids), i, &request);
+        }
+        return [this, caller, shared] { Generate(caller, std::move(*shared)); };
+      });
 }
 
 bool OpenAiApi::ReadAgain(const Caller& caller, const Prepared& prepared,
                           const EventOptions& events) {
-  auto found = keyed_.Find(caller.tenant, prepared.key, prepared.digest);
+  auto found = keyed_.Find(caller.owner, prepared.key, prepared.digest);
   if (const auto* error = std::get_if<ApiError>(&found)) {
     caller.ReplyError(*error);
     return true;

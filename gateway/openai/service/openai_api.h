@@ -36,6 +36,8 @@ class OpenAiApi {
   void Tick() { keyed_.Tick(SystemClock().Now()); }
   // From now on nothing new is generated.
   void Drain() { draining_ = true; }
+  // Answers with an Idempotency-Key that were not kept, since the beginning.
+  int64_t keys_not_kept() const { return keyed_.not_kept(); }
   // Ends what is being generated.
   void EndAll(const ApiError& why);
 
@@ -44,6 +46,9 @@ class OpenAiApi {
   void AnswerTokenize(const Caller& caller);
   void AnswerDetokenize(const Caller& caller);
 
+  // Reads the body, asks the service, and answers, where that delays nobody.
+  template <typename Request, typename Read, typename Ask>
+  void ReadAndAsk(const Caller& caller, Read read, Ask ask);
   // Reads the body where that delays nobody, then begins.
   template <typename Read>
   void ReadAndGenerate(const Caller& caller, Read read);
