@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Gateways whose coordinator dies or is full, that are told to end, that want keys and speak TLS. Each process is started
 by itself, as on several machines."""
+import contextlib
 import hashlib
 import json
 import os
@@ -10,10 +11,12 @@ import ssl
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 import urllib.error
 import urllib.request
 
+from gateway_test import resident
 from harness import BINARIES, DEMO, PATIENCE_S, clean_environment, tutti, wait_until
 from http_client import Gateway, text_of
 from tls_test import Authority
@@ -261,6 +264,32 @@ class KeysAndTls(Machines):
             status, answer = ask(COMPLETION, f"key-of-{tenant}", body)
             self.assertEqual(status, 200, answer)
         self.assertEqual(ask("/version")[0], 200)
+
+    def test_handshakes_that_never_end_keep_nobody_out(self):
+        authority = Authority(self.folder, "authority")
+        certificate, key = authority.sign("gateway", "gateway/front")
+        process, address = self.start_gateway("--tls-cert", certificate, "--tls-key", key)
+        trust = ssl.create_default_context(cafile=authority.certificate)
+        host, port = address.rsplit(":", 1)
+
+        def live(source):
+            with socket.create_connection((host, int(port)), timeout=PATIENCE_S, source_address=(source, 0)) as plain:
+                with trust.wrap_socket(plain, server_hostname=host) as secure:
+                    secure.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    return b" 200 " in secure.recv(4096)
+
+        self.assertTrue(live("127.0.0.3"))
+        before = resident(process.pid)
+        with contextlib.ExitStack() as stack:
+            for _ in range(800):
+                half = stack.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE_S,
+                                                                    source_address=("127.0.0.2", 0)))
+                half.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+            begin = time.monotonic()
+            self.assertTrue(live("127.0.0.3"))
+            self.assertLess(time.monotonic() - begin, 2)
+            self.assertTrue(live("127.0.0.2"))
+            self.assertLess(resident(process.pid) - before, 40 << 20)
 
     def test_a_renewed_certificate_is_shown_without_a_restart(self):
         authority = Authority(self.folder, "authority")

@@ -10,6 +10,7 @@ import resource
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -136,6 +137,25 @@ class Ports(unittest.TestCase):
         self.log.seek(0)
         self.assertNotIn("no descriptor", self.log.read())
         self.assertIsNone(self.gateway.poll())
+
+
+    def test_one_that_does_not_read_shuts_no_port(self):
+        for number in range(DESCRIPTORS):
+            connection = socket.socket()
+            self.addCleanup(connection.close)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.settimeout(0.2)
+            connection.bind(("127.0.0.2", 0))
+            try:
+                connection.connect((self.http.rsplit(":", 1)[0], int(self.http.rsplit(":", 1)[1])))
+                connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 300)
+            except OSError:
+                pass  # it was full, or takes no more
+        self.settled()
+        until = time.monotonic() + 0.5  # they have not read for longer than any reader
+        wait_until(lambda: time.monotonic() > until, "they have what they take")
+        for _ in range(20):
+            self.assertIn(self.answers(), (200, 503))
 
 
 if __name__ == "__main__":
