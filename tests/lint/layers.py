@@ -19,6 +19,7 @@ LAYERS = {
     "text": ["base"],
     "transport": ["base", "proto"],
     "model": ["base", "program", "text"],
+    "quant": ["base", "kernels", "model"],
     "placement": ["base", "model"],
     "door": ["base", "program", "proto", "metrics", "text", "transport"],
     "coordinator": ["base", "program", "proto", "metrics", "text", "model", "transport",

@@ -1,0 +1,186 @@
+#include "quant/quant_config.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "model/config_fields.h"
+#include "model/json_document.h"
+
+namespace tutti::quant {
+namespace {
+
+using model::ConfigFields;
+using model::Quoted;
+
+constexpr int64_t kGroupSizeMax = 1 << 20;
+constexpr char kInstead[] =
+    "; supported: GPTQ and AWQ of 4 bits (GPTQ of 8), FP8, compressed-tensors, MXFP4, NVFP4";
+
+void ReadGroup(ConfigFields& fields, const char* name, QuantConfig* config) {
+  config->group_size = fields.IntOr(name, -1, kGroupSizeMax, 128);
+  if (config->group_size == 0) fields.Invalid(absl::StrCat(name, " is 0"));
+}
+
+void ReadGptq(ConfigFields& fields, QuantConfig* config) {
+  config->method = Method::kGptq;
+  config->bits = static_cast<int>(fields.Int("bits", 1, 16));
+  if (config->bits != 4 && config->bits != 8) {
+    fields.Unsupported(absl::StrCat("bits ", config->bits, " of GPTQ are not supported", kInstead));
+  }
+  ReadGroup(fields, "group_size", config);
+  config->symmetric = fields.BoolOr("sym", true);
+  const std::string format = fields.TextOr("checkpoint_format", "gptq");
+  if (format != "gptq" && format != "gptq_v2") {
+    fields.Unsupported(
+        absl::StrCat("checkpoint_format ", Quoted(format), " is not supported", kInstead));
+  }
+  config->zeros_less_one = format == "gptq";
+  if (const nlohmann::json* dynamic = fields.Object("dynamic");
+      dynamic != nullptr && !dynamic->empty()) {
+    fields.Unsupported("dynamic: other widths for some layers are not supported");
+  }
+}
+
+void ReadAwq(ConfigFields& fields, QuantConfig* config) {
+  config->method = Method::kAwq;
+  config->bits = static_cast<int>(fields.IntOr("bits", 1, 16, fields.IntOr("w_bit", 1, 16, 4)));
+  if (config->bits != 4) {
+    fields.Unsupported(absl::StrCat("bits ", config->bits, " of AWQ are not supported", kInstead));
+  }
+  ReadGroup(fields, fields.Has("q_group_size") ? "q_group_size" : "group_size", config);
+  config->symmetric = !fields.BoolOr("zero_point", true);
+  const std::string version = absl::AsciiStrToLower(fields.TextOr("version", "gemm"));
+  if (version != "gemm") {
+    fields.Unsupported(
+        absl::StrCat("version ", Quoted(version), " of AWQ is not supported; supported: gemm"));
+  }
+}
+
+void ReadFp8(ConfigFields& fields, QuantConfig* config) {
+  config->method = Method::kFp8;
+  config->bits = 8;
+  if (const std::string format = fields.TextOr("fmt", "e4m3"); format != "e4m3") {
+    fields.Unsupported(absl::StrCat("fmt ", Quoted(format), " is not supported; supported: e4m3"));
+  }
+  const auto& object = fields.object();
+  const auto block = object.find("weight_block_size");
+  if (block == object.end() || block->is_null()) return;
+  const bool is_pair = block->is_array() && block->size() == 2 && (*block)[0].is_number_integer() &&
+                       (*block)[1].is_number_integer();
+  if (!is_pair || (*block)[0] < 1 || (*block)[1] < 1 || (*block)[0] > kGroupSizeMax ||
+      (*block)[1] > kGroupSizeMax) {
+    return fields.Invalid("weight_block_size must be two numbers of rows and columns");
+  }
+  config->block_rows = (*block)[0].get<int64_t>();
+  config->block_columns = (*block)[1].get<int64_t>();
+}
+
+// The one group of layers; others than it are refused, since names say which layer is whose.
+void ReadWeightsOfGroup(ConfigFields& fields, QuantConfig* config) {
+  const nlohmann::json* groups = fields.Object("config_groups");
+  if (groups == nullptr) return fields.Invalid("config_groups is missing");
+  if (groups->size() != 1) {
+    return fields.Unsupported(absl::StrCat("config_groups has ", groups->size(),
+                                           " groups; supported: one for all layers"));
+  }
+  ConfigFields group(groups->front(), absl::StrCat(fields.prefix(), ".config_groups"));
+  const nlohmann::json* weights = group.Object("weights");
+  fields.Adopt(group.status());
+  if (weights == nullptr) return fields.Invalid("config_groups: weights is missing");
+  ConfigFields of_weights(*weights, absl::StrCat(fields.prefix(), ".config_groups.weights"));
+  config->bits = static_cast<int>(of_weights.Int("num_bits", 1, 16));
+  config->symmetric = of_weights.BoolOr("symmetric", true);
+  const std::string strategy = of_weights.TextOr("strategy", "");
+  if (strategy == "group" || strategy == "tensor_group") {
+    config->group_size = of_weights.Int("group_size", 1, kGroupSizeMax);
+  } else if (strategy == "channel" || strategy == "tensor" || strategy == "block") {
+    config->group_size = -1;
+  } else {
+    of_weights.Unsupported(absl::StrCat("strategy ", Quoted(strategy), " is not supported"));
+  }
+  if (strategy == "block") {
+    const auto block = weights->find("block_structure");
+    const bool is_pair = block != weights->end() && block->is_array() && block->size() == 2 &&
+                         (*block)[0].is_number_integer() && (*block)[1].is_number_integer();
+    if (!is_pair || (*block)[0] < 1 || (*block)[1] < 1) {
+      of_weights.Invalid("block_structure must be two numbers of rows and columns");
+    } else {
+      config->block_rows = (*block)[0].get<int64_t>();
+      config->block_columns = (*block)[1].get<int64_t>();
+    }
+  }
+  fields.Adopt(of_weights.status());
+}
+
+void ReadCompressedTensors(ConfigFields& fields, QuantConfig* config) {
+  config->method = Method::kCompressedTensors;
+  constexpr std::pair<std::string_view, PackedFormat> kFormats[] = {
+      {"float-quantized", PackedFormat::kFloat},
+      {"int-quantized", PackedFormat::kInt},
+      {"pack-quantized", PackedFormat::kPacked},
+      {"mxfp4-pack-quantized", PackedFormat::kMxfp4},
+      {"nvfp4-pack-quantized", PackedFormat::kNvfp4}};
+  const std::string format = fields.Text("format");
+  for (const auto& [name, packed] : kFormats) {
+    if (name == format) config->packed = packed;
+  }
+  if (config->packed == PackedFormat::kNone) {
+    fields.Unsupported(absl::StrCat("format ", Quoted(format), " is not supported", kInstead));
+  }
+  ReadWeightsOfGroup(fields, config);
+  const bool packed = config->packed == PackedFormat::kPacked;
+  const bool fp4 = config->packed == PackedFormat::kMxfp4 || config->packed == PackedFormat::kNvfp4;
+  if (fields.status().ok() && config->bits != 8 && !(config->bits == 4 && (packed || fp4))) {
+    fields.Unsupported(absl::StrCat(config->bits, " bits of ", format, " are not supported"));
+  }
+}
+
+void ReadModelOpt(ConfigFields& fields, QuantConfig* config) {
+  config->method = Method::kModelOpt;
+  const std::string algorithm = fields.TextOr("quant_algo", "");
+  if (algorithm == "NVFP4") {
+    config->bits = 4;
+    config->packed = PackedFormat::kNvfp4;
+    config->group_size = 16;
+  } else if (algorithm == "FP8") {
+    config->bits = 8;
+    config->packed = PackedFormat::kFloat;
+    config->group_size = -1;
+  } else {
+    fields.Unsupported(
+        absl::StrCat("quant_algo ", Quoted(algorithm), " is not supported; supported: FP8, NVFP4"));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<QuantConfig> ParseQuantConfig(const nlohmann::json& object,
+                                             const std::string& path) {
+  ConfigFields fields(object, path);
+  TUTTI_RETURN_IF_ERROR(fields.status());
+  QuantConfig config;
+  const std::string method = fields.Has("quant_method") ? fields.Text("quant_method")
+                             : fields.Has("bits") && fields.Has("desc_act") ? "gptq"
+                                                                            : "not named";
+  if (method == "gptq") {
+    ReadGptq(fields, &config);
+  } else if (method == "awq") {
+    ReadAwq(fields, &config);
+  } else if (method == "fp8") {
+    ReadFp8(fields, &config);
+  } else if (method == "compressed-tensors") {
+    ReadCompressedTensors(fields, &config);
+  } else if (method == "modelopt") {
+    ReadModelOpt(fields, &config);
+  } else {
+    fields.Unsupported(
+        absl::StrCat("quant_method ", Quoted(method), " is not supported", kInstead));
+  }
+  TUTTI_RETURN_IF_ERROR(fields.status());
+  return config;
+}
+
+}  // namespace tutti::quant

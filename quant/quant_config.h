@@ -1,0 +1,42 @@
+// What config.json says of how the weights of a checkpoint are quantised. The tensors that exist
+// decide which layers are (quant_reader.h); this says what their numbers mean.
+//
+// Pure.  Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "base/status.h"
+
+namespace tutti::quant {
+
+enum class Method : uint8_t {
+  kGptq,               // qweight, qzeros, scales, perhaps g_idx: packed along the input
+  kAwq,                // the same names, packed along the output, in an order of its own
+  kFp8,                // weight in e4m3, weight_scale_inv by blocks
+  kCompressedTensors,  // weight or weight_packed, weight_scale, ...
+  kModelOpt,           // weight, weight_scale, weight_scale_2: NVFP4, or FP8 by tensor
+};
+
+// The layouts of compressed-tensors that are read.
+enum class PackedFormat : uint8_t { kNone, kFloat, kInt, kPacked, kMxfp4, kNvfp4 };
+
+struct QuantConfig {
+  Method method = Method::kGptq;
+  int bits = 4;
+  int64_t group_size = 128;     // input columns of one scale; -1: all
+  bool symmetric = true;        // the zero point is the middle of the codes
+  bool zeros_less_one = false;  // GPTQ v1: zero points are stored less one
+  int64_t block_rows = 0;       // FP8: of weight_scale_inv; 0: none
+  int64_t block_columns = 0;
+  PackedFormat packed = PackedFormat::kNone;
+};
+
+// `object`: quantization_config (or compression_config, or a quantize_config.json). UNIMPLEMENTED:
+// a method, layout or width that is not read here, by name, with what would load instead.
+// INVALID_ARGUMENT: a field that contradicts itself. `path` stands before every error.
+absl::StatusOr<QuantConfig> ParseQuantConfig(const nlohmann::json& object, const std::string& path);
+
+}  // namespace tutti::quant

@@ -1,0 +1,87 @@
+#include "quant/quant_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace tutti::quant {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+QuantConfig Must(const std::string& text) {
+  const auto config = ParseQuantConfig(json::parse(text), "config.json: quantization_config");
+  EXPECT_TRUE(config.ok()) << config.status();
+  return config.value_or(QuantConfig());
+}
+
+std::string Said(const std::string& text) {
+  const auto config = ParseQuantConfig(json::parse(text), "config.json: quantization_config");
+  EXPECT_FALSE(config.ok()) << text;
+  EXPECT_THAT(std::string(config.status().message()), HasSubstr("config.json"));
+  return std::string(config.status().message());
+}
+
+TEST(QuantConfigTest, WhatIsPublished) {
+  const QuantConfig gptq = Must(R"({"quant_method": "gptq", "bits": 8, "group_size": -1,
+      "desc_act": false, "sym": true, "checkpoint_format": "gptq"})");
+  EXPECT_EQ(gptq.bits, 8);
+  EXPECT_EQ(gptq.group_size, -1);
+  EXPECT_TRUE(gptq.zeros_less_one);
+  EXPECT_FALSE(Must(R"({"quant_method": "gptq", "bits": 4, "group_size": 64, "sym": false,
+      "checkpoint_format": "gptq_v2"})")
+                   .zeros_less_one);
+  // quantize_config.json of older files names no method.
+  EXPECT_EQ(Must(R"({"bits": 4, "group_size": 128, "desc_act": true})").method, Method::kGptq);
+
+  const QuantConfig awq = Must(R"({"quant_method": "awq", "version": "GEMM", "bits": 4,
+      "group_size": 128, "zero_point": true, "modules_to_not_convert": null})");
+  EXPECT_FALSE(awq.symmetric);
+  EXPECT_EQ(Must(R"({"quant_method": "awq", "w_bit": 4, "q_group_size": 64})").group_size, 64);
+
+  const QuantConfig fp8 = Must(R"({"quant_method": "fp8", "fmt": "e4m3",
+      "activation_scheme": "dynamic", "weight_block_size": [128, 64]})");
+  EXPECT_EQ(fp8.block_rows, 128);
+  EXPECT_EQ(fp8.block_columns, 64);
+
+  const QuantConfig packed = Must(R"({"quant_method": "compressed-tensors",
+      "format": "pack-quantized", "ignore": ["lm_head"], "config_groups": {"group_0": {"targets":
+      ["Linear"], "weights": {"num_bits": 4, "type": "int", "strategy": "group",
+      "group_size": 32, "symmetric": false}}}})");
+  EXPECT_EQ(packed.packed, PackedFormat::kPacked);
+  EXPECT_EQ(packed.group_size, 32);
+  EXPECT_FALSE(packed.symmetric);
+  EXPECT_EQ(Must(R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})").packed,
+            PackedFormat::kNvfp4);
+}
+
+TEST(QuantConfigTest, OthersAreRefusedByName) {
+  EXPECT_THAT(Said(R"({"quant_method": "bitsandbytes"})"), HasSubstr("\"bitsandbytes\""));
+  EXPECT_THAT(Said("{}"), HasSubstr("not named"));
+  EXPECT_THAT(Said(R"({"quant_method": "gptq", "bits": 3})"), HasSubstr("bits 3 of GPTQ"));
+  EXPECT_THAT(Said(R"({"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"})"),
+              HasSubstr("\"marlin\""));
+  EXPECT_THAT(Said(R"({"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*": {}}})"),
+              HasSubstr("dynamic"));
+  EXPECT_THAT(Said(R"({"quant_method": "gptq", "bits": 4, "group_size": 0})"),
+              HasSubstr("group_size is 0"));
+  EXPECT_THAT(Said(R"({"quant_method": "awq", "version": "gemv"})"), HasSubstr("\"gemv\""));
+  EXPECT_THAT(Said(R"({"quant_method": "fp8", "fmt": "e5m2"})"), HasSubstr("\"e5m2\""));
+  for (const char* block : {"[128]", "3", "[0, 128]", "[128, \"a\"]"}) {
+    EXPECT_THAT(Said(std::string(R"({"quant_method": "fp8", "weight_block_size": )") + block + "}"),
+                HasSubstr("weight_block_size"));
+  }
+  EXPECT_THAT(Said(R"({"quant_method": "compressed-tensors", "format": "marlin-24"})"),
+              HasSubstr("\"marlin-24\""));
+  EXPECT_THAT(Said(R"({"quant_method": "compressed-tensors", "format": "int-quantized"})"),
+              HasSubstr("config_groups is missing"));
+  EXPECT_THAT(Said(R"({"quant_method": "compressed-tensors", "format": "int-quantized",
+      "config_groups": {"a": {}, "b": {}}})"),
+              HasSubstr("has 2 groups"));
+  EXPECT_THAT(Said(R"({"quant_method": "modelopt", "quant_algo": "W4A8"})"), HasSubstr("\"W4A8\""));
+}
+
+}  // namespace
+}  // namespace tutti::quant

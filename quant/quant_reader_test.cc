@@ -1,0 +1,215 @@
+#include "quant/quant_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <openssl/sha.h>
+
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/files_testing.h"
+#include "kernels/float_formats.h"
+
+namespace tutti::quant {
+namespace {
+
+using model::StoredType;
+using nlohmann::json;
+using testing::HasSubstr;
+
+// Tensors in memory.
+class Made final : public TensorSource {
+ public:
+  template <typename Value>
+  void Add(const std::string& name, StoredType type, std::vector<int64_t> shape,
+           const std::vector<Value>& values) {
+    std::vector<std::byte> bytes(values.size() * sizeof(Value));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    tensors_[name] = {{.name = name,
+                       .dtype = type,
+                       .shape = std::move(shape),
+                       .bytes = static_cast<int64_t>(bytes.size())},
+                      std::move(bytes)};
+  }
+  void Remove(const std::string& name) { tensors_.erase(name); }
+  const model::TensorInfo* Find(std::string_view name) const override {
+    const auto found = tensors_.find(std::string(name));
+    return found == tensors_.end() ? nullptr : &found->second.first;
+  }
+  absl::StatusOr<std::vector<std::byte>> Read(std::string_view name) const override {
+    return tensors_.at(std::string(name)).second;
+  }
+
+ private:
+  std::map<std::string, std::pair<model::TensorInfo, std::vector<std::byte>>> tensors_;
+};
+
+// 8 outputs of 16 inputs in two groups: all codes 9, all zero points the middle, all scales 1.
+Made Gptq() {
+  Made made;
+  made.Add<uint32_t>("x.qweight", StoredType::kI32, {2, 8}, std::vector<uint32_t>(16, 0x99999999));
+  made.Add<uint32_t>("x.qzeros", StoredType::kI32, {2, 1}, {0x77777777, 0x77777777});
+  made.Add<uint16_t>("x.scales", StoredType::kF16, {2, 8}, std::vector<uint16_t>(16, 0x3C00));
+  return made;
+}
+constexpr QuantConfig kGptq = {.bits = 4, .group_size = 8, .zeros_less_one = true};
+
+std::string Said(const Made& made, const QuantConfig& config = kGptq) {
+  const auto matrix = ReadQuantMatrix(made, "x", config);
+  return matrix.ok() ? "read" : std::string(matrix.status().message());
+}
+
+TEST(QuantReaderTest, CodesLessZerosTimesScales) {
+  const auto matrix = ReadQuantMatrix(Gptq(), "x", kGptq);
+  ASSERT_TRUE(matrix.ok()) << matrix.status();
+  std::vector<float> row(16);
+  matrix->Dequantise(7, row.data());
+  EXPECT_EQ(row, std::vector<float>(16, 1.0f));
+  EXPECT_TRUE(IsQuantised(Gptq(), "x"));
+  EXPECT_FALSE(IsQuantised(Gptq(), "y"));
+}
+
+TEST(QuantReaderTest, RefusesWithTensorAndReason) {
+  Made made = Gptq();
+  made.Add<uint32_t>("x.qzeros", StoredType::kI32, {2, 1}, {0x88888888, 0x88888888});
+  EXPECT_THAT(Said(made), HasSubstr("zero point 9, a symmetric checkpoint has 8"));
+  QuantConfig second = kGptq;
+  second.zeros_less_one = false;
+  EXPECT_EQ(Said(made, second), "read") << "as GPTQ v2 has them";
+  for (const char* part : {"qweight", "qzeros", "scales"}) {
+    made = Gptq();
+    made.Remove(std::string("x.") + part);
+    EXPECT_THAT(Said(made), HasSubstr(std::string("x.") + part)) << part;
+  }
+  made = Gptq();
+  made.Add<uint16_t>("x.scales", StoredType::kF16, {8}, std::vector<uint16_t>(8, 0x3C00));
+  EXPECT_THAT(Said(made), HasSubstr("\"x.scales\": has shape [8], expected 16 elements"));
+  for (const uint16_t bad : {0x0000, 0x7C00, 0x7E00}) {
+    made.Add<uint16_t>("x.scales", StoredType::kF16, {2, 8}, std::vector<uint16_t>(16, bad));
+    EXPECT_THAT(Said(made), HasSubstr("\"x.scales\": element 0 is")) << bad;
+  }
+  made = Gptq();
+  made.Add<uint16_t>("x.qzeros", StoredType::kF16, {2, 1}, {0, 0});
+  EXPECT_THAT(Said(made), HasSubstr("has dtype F16, expected I32"));
+  QuantConfig odd = kGptq;
+  odd.group_size = 5;
+  EXPECT_THAT(Said(Gptq(), odd), HasSubstr("16 inputs, which groups of 5 do not divide"));
+}
+
+TEST(QuantReaderTest, GroupsInAnyOrderMustBeEven) {
+  Made made = Gptq();
+  std::vector<int32_t> groups = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};
+  made.Add<int32_t>("x.g_idx", StoredType::kI32, {16}, groups);
+  EXPECT_EQ(Said(made), "read");
+  groups[1] = 1;
+  made.Add<int32_t>("x.g_idx", StoredType::kI32, {16}, groups);
+  EXPECT_THAT(Said(made), HasSubstr("group 0 has 7 inputs, others have 8"));
+  for (const int32_t outside : {2, -1, 1 << 30}) {
+    groups[1] = outside;
+    made.Add<int32_t>("x.g_idx", StoredType::kI32, {16}, groups);
+    EXPECT_THAT(Said(made), HasSubstr("\"x.g_idx\": element 1 is group"));
+  }
+}
+
+TEST(QuantReaderTest, Fp8) {
+  const QuantConfig blocks = {.method = Method::kFp8, .block_rows = 2, .block_columns = 2};
+  Made made;
+  made.Add<uint8_t>("x.weight", StoredType::kF8E4M3, {3, 3}, std::vector<uint8_t>(9, 0x38));
+  made.Add<float>("x.weight_scale_inv", StoredType::kF32, {2, 2}, {1, 2, 3, 4});
+  const auto matrix = ReadQuantMatrix(made, "x", blocks);
+  ASSERT_TRUE(matrix.ok()) << matrix.status();
+  std::vector<float> row(3);
+  matrix->Dequantise(2, row.data());
+  EXPECT_EQ(row, (std::vector<float>{3, 3, 4})) << "the last block is cut";
+  // As U8, exponents of powers of two.
+  made.Add<uint8_t>("x.weight_scale_inv", StoredType::kU8, {2, 2}, {127, 128, 126, 127});
+  EXPECT_EQ(Said(made, blocks), "read");
+  made.Add<float>("x.weight_scale_inv", StoredType::kF32, {2, 1}, {1, 2});
+  EXPECT_THAT(Said(made, blocks), HasSubstr("which is not blocks of [2, 2] of [3, 3]"));
+  made.Add<uint8_t>("x.weight", StoredType::kF8E4M3, {3, 3},
+                    {0x38, 0x38, 0x38, 0x38, 0x38, 0xFF, 0x38, 0x38, 0x38});
+  EXPECT_THAT(Said(made, blocks), HasSubstr("\"x.weight\": element [1, 2] is not a number"));
+}
+
+TEST(QuantReaderTest, FourBitFloats) {
+  Made made;
+  made.Add<uint8_t>("x.weight_packed", StoredType::kU8, {1, 16}, std::vector<uint8_t>(16, 0xA7));
+  made.Add<uint8_t>("x.weight_scale", StoredType::kU8, {1, 1}, {128});
+  const QuantConfig mx = {.method = Method::kCompressedTensors, .packed = PackedFormat::kMxfp4};
+  const auto matrix = ReadQuantMatrix(made, "x", mx);
+  ASSERT_TRUE(matrix.ok()) << matrix.status();
+  std::vector<float> row(32);
+  matrix->Dequantise(0, row.data());
+  EXPECT_EQ(row[0], 12);
+  EXPECT_EQ(row[31], -2);
+  made.Add<uint8_t>("x.weight_scale", StoredType::kF8E4M3, {1, 2}, {0x38, 0x40});
+  const QuantConfig nv = {.method = Method::kModelOpt, .packed = PackedFormat::kNvfp4};
+  EXPECT_THAT(Said(made, nv), HasSubstr("\"x.weight_scale_2\": is missing"));
+  made.Add<float>("x.weight_scale_2", StoredType::kF32, {}, {0.5f});
+  const auto four = ReadQuantMatrix(made, "x", nv);
+  ASSERT_TRUE(four.ok()) << four.status();
+  four->Dequantise(0, row.data());
+  EXPECT_EQ(row[16], 6) << "6 times 2 times 0.5";
+}
+
+// ---- against files of the formats' own packers
+
+std::string Sha256(const std::string& bytes) {
+  unsigned char hash[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), hash);
+  std::string text;
+  for (const unsigned char byte : hash) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    text += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return text;
+}
+
+// The configuration that a directory with such a matrix would have.
+json ConfigOf(const json& about) {
+  json config = about;
+  config["quant_method"] = about["kind"];
+  if (about["kind"] == "compressed-tensors") {
+    config["config_groups"]["group_0"] = {{"targets", {"Linear"}}, {"weights", about["weights"]}};
+  }
+  return config;
+}
+
+TEST(QuantReaderTest, FixturesOfTheFormatsOwnPackers) {
+  if (TestData().empty()) GTEST_SKIP() << "TUTTI_TESTDATA is not set: no quantised files";
+  const std::string folder = TestData() + "/quant/";
+  const json manifest = json::parse(std::ifstream(folder + "manifest.json"));
+  int compared = 0;
+  for (const auto& [name, about] : manifest.items()) {
+    if (!about.contains("sha256_expected_f32")) continue;
+    const auto config = ParseQuantConfig(ConfigOf(about), name);
+    ASSERT_TRUE(config.ok()) << config.status();
+    const auto source = OpenTensors(folder + name + ".safetensors");
+    ASSERT_TRUE(source.ok()) << source.status();
+    const auto matrix = ReadQuantMatrix(**source, "x", *config);
+    ASSERT_TRUE(matrix.ok()) << matrix.status();
+    EXPECT_EQ(matrix->out, about["out_features"]) << name;
+    EXPECT_EQ(matrix->in, about["in_features"]) << name;
+    std::string f32, bf16;
+    std::vector<float> row(static_cast<size_t>(matrix->in));
+    for (int64_t n = 0; n < matrix->out; ++n) {
+      matrix->Dequantise(n, row.data());
+      f32.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(float));
+      for (const float value : row) {
+        const uint16_t rounded = kernels::F32ToBf16(value);
+        bf16.append(reinterpret_cast<const char*>(&rounded), sizeof(rounded));
+      }
+    }
+    EXPECT_EQ(Sha256(f32), about["sha256_expected_f32"]) << name;
+    if (about.contains("sha256_expected_bf16")) {
+      EXPECT_EQ(Sha256(bf16), about["sha256_expected_bf16"]) << name;
+    }
+    ++compared;
+  }
+  EXPECT_GE(compared, 13);
+}
+
+}  // namespace
+}  // namespace tutti::quant
