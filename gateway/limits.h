@@ -132,9 +132,15 @@ inline constexpr Duration kWriteTime = std::chrono::seconds(30);
 inline constexpr Duration kMemoryPause = std::chrono::milliseconds(1);
 // The period at which these are looked at.
 inline constexpr Duration kTick = std::chrono::milliseconds(500);
-// Bytes that lie ready for a reader, of a stream: some thousand chunks. Beyond it the reader is too
-// slow and its request ends; the service does the same with 64 KiB of its own, smaller, messages.
+// Bytes that lie ready for a reader, of a stream: some thousand chunks. Where more have lain there
+// for so long the reader is too slow and its request ends; the service does the same with 64 KiB of
+// its own, smaller, messages. All of them are counted as its owner's meanwhile.
 inline constexpr size_t kUnsentBytesMax = 512 << 10;
+inline constexpr Duration kBehindPatience = std::chrono::seconds(5);
+// A stream that says nothing: after so long its head is sent, and after so long again and again a
+// comment, which no client shows. Proxies end a connection that is silent for 50 or 60 s.
+inline constexpr Duration kHeadPatience = std::chrono::seconds(1);
+inline constexpr Duration kSilencePatience = std::chrono::seconds(10);
 // One read of a connection. Of requests that come before the last is answered kHeadBytesMax are
 // kept; who sends more is not served.
 inline constexpr size_t kReadBytes = 4 << 10;

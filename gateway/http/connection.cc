@@ -7,6 +7,7 @@
 #include "gateway/api_error.h"
 #include "gateway/caller_rules.h"
 #include "gateway/http/head_text.h"
+#include "spdlog/spdlog.h"
 
 namespace tutti::gateway {
 
@@ -50,8 +51,7 @@ class Connection::Answer : public Exchange {
     if (!begun_ || ended_ || piece.empty() || connection == nullptr) return;
     if (without_body_) return;
     connection->Send(chunked_ ? ChunkText(piece) : std::move(piece));
-    // A client that reads too slowly is gone.
-    if (connection->unsent() > kUnsentBytesMax) connection->Abort();
+    connection->EndIfBehind();
   }
 
   void End() override {
@@ -338,8 +338,18 @@ void Connection::Send(std::string bytes) {
   if (!unsent_charge_->Cover(lies)) Abort();
 }
 
+void Connection::EndIfBehind() {
+  if (closed_ || unsent() <= kUnsentBytesMax) return;
+  const Instant now = context_->clock->Now();
+  behind_since_ = std::min(behind_since_, now);
+  if (now - behind_since_ < kBehindPatience) return;
+  spdlog::warn("HTTP: {} leaves {} bytes of a stream unread: cut", peer_.account, unsent());
+  Abort();
+}
+
 void Connection::MaybeWrite() {
   if (writing_ || closed_) return;
+  if (unsent() <= kUnsentBytesMax) behind_since_ = kInstantNever;
   if (sent_ == sending_.size()) {
     // An idle connection keeps no large buffer.
     std::string next = std::exchange(ready_, {});

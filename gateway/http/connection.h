@@ -83,6 +83,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Refuse(HttpResponse response);
   void Send(std::string bytes);
   void MaybeWrite();
+  // A client is too slow when it does not read, not when much is written at once: the last events
+  // of an answer repeat all of its text.
+  void EndIfBehind();
   void OnWritten(boost::system::error_code error, size_t bytes);
   size_t unsent() const { return sending_.size() - sent_ + ready_.size(); }
   // All of the answer is sent.
@@ -96,6 +99,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Instant since_ = kInstantNever;            // of the phase
   Instant deadline_ = kInstantNever;         // of the phase
   Instant write_since_ = kInstantNever;      // of the write under way
+  Instant behind_since_ = kInstantNever;     // more than kUnsentBytesMax have lain ready
   Instant handshake_since_ = kInstantNever;  // while it has a place at the gate
 
   RequestReader reader_;

@@ -116,6 +116,7 @@ void Generation::Start() {
 }
 
 void Generation::Listen() {
+  said_at_ = SystemClock().Now();
   const std::weak_ptr<Generation> weak = weak_from_this();
   caller_.exchange->OnGone([weak, exchange = caller_.exchange.get()] {
     if (const auto generation = weak.lock()) generation->OnGone(exchange);
@@ -168,7 +169,14 @@ void Generation::Write(size_t prompt, const v1::GenerateResponse& message) {
   if (!piece.empty()) Send(std::move(piece));
 }
 
+void Generation::Tick(Instant now) {
+  if (!stream_ || stopped_ || reader_ != Reader::kReads) return;
+  if (now - said_at_ < (begun_ ? kSilencePatience : kHeadPatience)) return;
+  Send(": still at it\n\n");
+}
+
 void Generation::Send(std::string piece) {
+  said_at_ = SystemClock().Now();
   if (std::exchange(begun_, true)) return caller_.exchange->Write(std::move(piece));
   HttpResponse head = caller_.Head(200);
   head.content_type = "text/event-stream; charset=utf-8";

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "door/byte_budget.h"
 #include "gateway/http/server.h"
 #include "gateway/openai/answer.h"
@@ -35,6 +36,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
   ~Generation();
 
   void Start();
+  // Says that the stream is still there, where it has said nothing for long: proxies end what is
+  // silent. Every kTick.
+  void Tick(Instant now);
   // Its answer ends with an error; the service is told to stop.
   void End(const ApiError& error);
   // The same request has come again: it gets the answer from its beginning, or after the event that
@@ -89,6 +93,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   KeptMessages messages_;
   Reader reader_ = Reader::kReads;
   bool begun_ = false;    // the head of a stream is sent
+  Instant said_at_;       // something of it was
   bool stopped_ = false;  // the calls were cancelled
 };
 

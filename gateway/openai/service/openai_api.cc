@@ -274,6 +274,14 @@ bool OpenAiApi::ReadAgain(const Caller& caller, const Prepared& prepared,
   return true;
 }
 
+void OpenAiApi::Tick() {
+  const Instant now = SystemClock().Now();
+  keyed_.Tick(now);
+  for (const auto& weak : generations_) {
+    if (const auto generation = weak.lock()) generation->Tick(now);
+  }
+}
+
 void OpenAiApi::EndAll(const ApiError& why) {
   for (const auto& weak : generations_) {
     if (const auto generation = weak.lock()) generation->End(why);

@@ -33,7 +33,7 @@ class OpenAiApi {
   // Good for as long as this lives.
   std::vector<Route> Routes();
   // Every kTick.
-  void Tick() { keyed_.Tick(SystemClock().Now()); }
+  void Tick();
   // From now on nothing new is generated.
   void Drain() { draining_ = true; }
   // Answers with an Idempotency-Key that were not kept, since the beginning.
