@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/gpu_memory.h"
+#include "kernels/gpu_memory.h"
 
 namespace tutti::client {
 namespace {
@@ -106,8 +106,9 @@ absl::StatusOr<DeviceDeal> DealDevices(const DeviceWish& wish, const MachineDevi
       [](const MachineGpu* a, const MachineGpu* b) { return a->memory_bytes < b->memory_bytes; });
   // The memory that contexts take is assumed: of a GPU too small for so many of that size they are
   // given half, because a worker that is dealt nothing takes what the others need.
-  const int64_t contexts = std::min(sharing * kGpuContextBytes, (*smallest)->memory_bytes / 2);
-  deal.memory_per_worker = GpuOfferOf((*smallest)->memory_bytes - contexts) / sharing;
+  const int64_t contexts =
+      std::min(sharing * kernels::kGpuContextBytes, (*smallest)->memory_bytes / 2);
+  deal.memory_per_worker = kernels::GpuOfferOf((*smallest)->memory_bytes - contexts) / sharing;
   return deal;
 }
 

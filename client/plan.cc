@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/byte_size.h"
-#include "base/gpu_memory.h"
+#include "kernels/gpu_memory.h"
 #include "model/checkpoint.h"
 #include "model/config_json.h"
 #include "model/model_folder.h"
@@ -131,8 +131,8 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
     report.notes.push_back(absl::StrFormat(
         "of each GPU %s are left to CUDA%s (assumed, not measured), and of the rest %.0f %%, as "
         "workers do without --memory; \"memory\" is what remains",
-        FormatBytes(GpuBytesNotOffered(request.cublas)), request.cublas ? " and cuBLASLt" : "",
-        100 * (1 - kGpuOfferedShare)));
+        FormatBytes(kernels::GpuBytesNotOffered(request.cublas)),
+        request.cublas ? " and cuBLASLt" : "", 100 * (1 - kernels::kGpuOfferedShare)));
   }
   if (request.kept_rows_bytes > 0) {
     report.notes.push_back(

@@ -12,8 +12,8 @@
 
 #include "base/device_kind.h"
 #include "base/dtype.h"
-#include "base/gpu_memory.h"
 #include "base/status.h"
+#include "kernels/gpu_memory.h"
 #include "model/model_config.h"
 #include "model/weight_map.h"
 
@@ -46,9 +46,9 @@ struct PackingRule {
 };
 inline constexpr PackingRule kCpuPacking = {};
 // kernels/cuda/layout.h: pieces of 16 rows by 32 columns; f32 with its rows beside each other.
-inline constexpr PackingRule kCudaPacking = {.row_multiple = kGpuTileOut,
-                                             .column_multiple = kGpuChunkK,
-                                             .wide_row_multiple = kGpuPlainOutPad,
+inline constexpr PackingRule kCudaPacking = {.row_multiple = kernels::kGpuTileOut,
+                                             .column_multiple = kernels::kGpuChunkK,
+                                             .wide_row_multiple = kernels::kGpuPlainOutPad,
                                              .wide_column_multiple = 1};
 inline constexpr PackingRule kUnpacked = {.row_multiple = 1,
                                           .column_multiple = 1,

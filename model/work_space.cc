@@ -6,14 +6,14 @@ namespace tutti::model {
 namespace {
 
 // Bounds of the weights that a rank packs; every stage has a layer.
-GpuProductBounds ProductBoundsOf(const ModelConfig& config, const StageShare& share, int ranks,
-                                 int rank) {
-  GpuProductBounds bounds;
+kernels::GpuProductBounds ProductBoundsOf(const ModelConfig& config, const StageShare& share,
+                                          int ranks, int rank) {
+  kernels::GpuProductBounds bounds;
   const auto cover = [&](const std::vector<int64_t>& leaf_begin, int64_t out_features) {
     int64_t packed = 0;
     for (size_t leaf = 0; leaf + 1 < leaf_begin.size(); ++leaf) {
       const int64_t length = leaf_begin[leaf + 1] - leaf_begin[leaf];
-      packed += (length + kGpuChunkK - 1) / kGpuChunkK * kGpuChunkK;
+      packed += (length + kernels::kGpuChunkK - 1) / kernels::kGpuChunkK * kernels::kGpuChunkK;
     }
     bounds.Cover(packed, static_cast<int64_t>(leaf_begin.size()) - 1, out_features, config.dtype);
   };
@@ -57,21 +57,22 @@ int64_t ActivationBytes(const ModelConfig& config, const StageShare& share, int 
   int64_t bytes = WorkSpaceBytes(config, share.has_head, sizes.max_batch_tokens,
                                  sizes.max_sequences, ranks, rank, kind);
   if (kind == DeviceKind::kCuda) {
-    if (ranks > 1) bytes += kGpuExchangeWorkBytes;
+    if (ranks > 1) bytes += kernels::kGpuExchangeWorkBytes;
     const int64_t neighbours = (share.has_embedding ? 0 : 1) + (share.has_head ? 0 : 1);
-    bytes += neighbours * kGpuLinkSlots * sizes.max_batch_tokens * config.hidden_size *
+    bytes += neighbours * kernels::kGpuLinkSlots * sizes.max_batch_tokens * config.hidden_size *
              DTypeBytes(config.residual_dtype());
-    bytes += GpuOperatorBytes(StepBoundsOf(config, share, ranks, rank, sizes),
-                              ProductBoundsOf(config, share, ranks, rank));
+    bytes += kernels::GpuOperatorBytes(StepBoundsOf(config, share, ranks, rank, sizes),
+                                       ProductBoundsOf(config, share, ranks, rank));
   }
   return bytes;
 }
 
 absl::Status CheckDeviceKind(const ModelConfig& config, DeviceKind kind) {
-  if (kind == DeviceKind::kCpu || config.head_dim <= kGpuHeadDimMax) return absl::OkStatus();
+  if (kind == DeviceKind::kCpu || config.head_dim <= kernels::kGpuHeadDimMax)
+    return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat("heads of ", config.head_dim,
                                                " dimensions; the CUDA kernels attend over at most ",
-                                               kGpuHeadDimMax, ". CPUs serve this model"));
+                                               kernels::kGpuHeadDimMax, ". CPUs serve this model"));
 }
 
 }  // namespace tutti::model

@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include "base/device_kind.h"
-#include "base/gpu_memory.h"
 #include "base/step_bounds.h"
+#include "kernels/gpu_memory.h"
 #include "model/model_config.h"
 #include "model/partition.h"
 
@@ -97,7 +97,7 @@ inline int64_t ResidentKvBytesPerToken(const ModelConfig& config, int ranks = 1,
   const int64_t padded = (config.head_dim + kValueMultiple - 1) / kValueMultiple * kValueMultiple;
   int64_t key_and_value = config.head_dim + padded;
   if (kind == DeviceKind::kCuda) {
-    key_and_value = 2 * GpuPaddedHeadDim(config.head_dim, config.dtype == DType::kF32);
+    key_and_value = 2 * kernels::GpuPaddedHeadDim(config.head_dim, config.dtype == DType::kF32);
   }
   return KvHeadsPerRank(config, ranks, rank) * key_and_value * DTypeBytes(config.dtype);
 }

@@ -1,6 +1,6 @@
 #include "placement/placement.h"
 
-#include "base/gpu_memory.h"
+#include "kernels/gpu_memory.h"
 #include "model/work_space.h"
 
 namespace tutti::placement {
@@ -14,7 +14,7 @@ std::optional<DeviceMapMode> ParseDeviceMapMode(std::string_view name) {
 }
 
 int64_t UsableBytes(const DeviceSpec& device) {
-  return device.whole_gpu ? UsableGpuBytes(device.memory_bytes, device.cublas)
+  return device.whole_gpu ? kernels::UsableGpuBytes(device.memory_bytes, device.cublas)
                           : device.memory_bytes;
 }
 

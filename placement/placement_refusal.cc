@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/gpu_memory.h"
+#include "kernels/gpu_memory.h"
 
 namespace tutti::placement {
 namespace {
@@ -122,7 +122,8 @@ absl::Status StageLacks(const std::vector<DeviceSpec>& devices,
   const Lack lack = LackFor(slot, layers, blocks);
   const int64_t usable = slot.ranks[lack.rank].memory + lack.bytes;
   const DeviceSpec& device = devices[groups[stage][lack.rank]];
-  const int64_t needed = device.whole_gpu ? GpuBytesForUsable(usable, device.cublas) : usable;
+  const int64_t needed =
+      device.whole_gpu ? kernels::GpuBytesForUsable(usable, device.cublas) : usable;
   return absl::ResourceExhaustedError(absl::StrCat(
       DescribeStage(devices, groups, stage, lack.rank), " with ", layers, " layers lacks ",
       lack.bytes, " bytes for the least KV room of ", blocks * options.block_size,

@@ -111,7 +111,8 @@ absl::Status Transformer::AllocateScratch() {
 absl::Status Transformer::AllocateSlots() {
   if (backend_->device() == kernels::Device()) return absl::OkStatus();
   const auto allocate = [&](std::span<std::byte>* slots) -> absl::Status {
-    const int64_t bytes = kGpuLinkSlots * options_.max_batch_tokens * activation_row_bytes();
+    const int64_t bytes =
+        kernels::kGpuLinkSlots * options_.max_batch_tokens * activation_row_bytes();
     auto buffer = backend_->Allocate(bytes);
     if (!buffer.ok()) return Annotate(buffer.status(), "slots for device links");
     buffers_.push_back(*std::move(buffer));
@@ -126,7 +127,7 @@ absl::Status Transformer::AllocateSlots() {
 StageRunner::LinkMemory Transformer::link_memory() const {
   const auto cut = [](std::span<std::byte> all) {
     std::vector<std::span<std::byte>> slots;
-    const size_t size = all.size() / kGpuLinkSlots;
+    const size_t size = all.size() / kernels::kGpuLinkSlots;
     for (; !all.empty(); all = all.subspan(size)) slots.push_back(all.first(size));
     return slots;
   };

@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
-#include "base/gpu_memory.h"
 #include "kernels/cuda/cublaslt_interface.h"
 #include "kernels/cuda/limits.h"
+#include "kernels/gpu_memory.h"
 
 namespace tutti::kernels::cuda {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "base/gpu_memory.h"
 #include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/emulated/emulated_backend.h"
+#include "kernels/gpu_memory.h"
 #include "kernels/kernels_testing.h"
 #include "kernels/staged_backend_testing.h"
 

@@ -6,13 +6,13 @@
 #include <span>
 #include <vector>
 
-#include "base/gpu_memory.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/attention_plan.h"
 #include "kernels/cuda/cuda_weight.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/joined.h"
 #include "kernels/cuda/layout.h"
+#include "kernels/gpu_memory.h"
 #include "kernels/joined_operators.h"
 
 namespace tutti::kernels::cuda {

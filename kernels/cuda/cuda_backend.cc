@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/gpu_memory.h"
 #include "kernels/cuda/cuda_attention.h"
 #include "kernels/cuda/cuda_family_operators.h"
 #include "kernels/cuda/cuda_joined_operators.h"
@@ -20,6 +19,7 @@
 #include "kernels/cuda/row_selection.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sampling.h"
+#include "kernels/gpu_memory.h"
 
 namespace tutti::kernels::cuda {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <vector>
 
-#include "base/gpu_memory.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/family_operators.h"
+#include "kernels/gpu_memory.h"
 
 namespace tutti::kernels::cuda {
 

@@ -3,13 +3,13 @@
 // Thread: the backend's.
 #pragma once
 
-#include "base/gpu_memory.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_weight.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/joined.h"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/wide_products.h"
+#include "kernels/gpu_memory.h"
 #include "kernels/joined_operators.h"
 
 namespace tutti::kernels::cuda {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/gpu_memory.h"
 #include "base/status.h"
 #include "kernels/cuda/launch_queue.h"
 #include "kernels/cuda/limits.h"
+#include "kernels/gpu_memory.h"
 
 namespace tutti::kernels::cuda {
 

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/gpu_memory.h"
+#include "kernels/gpu_memory.h"
 
 namespace tutti::kernels::cuda {
 

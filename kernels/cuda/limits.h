@@ -1,11 +1,11 @@
 // Sizes that shape the CUDA kernels, each with where it comes from. Those marked "numerics" decide
 // in which order numbers are added: changing one changes the bits of every answer. Those that also
-// decide how much memory is taken have their values in base/gpu_memory.h, where plans see them.
+// decide how much memory is taken have their values in kernels/gpu_memory.h, where plans see them.
 #pragma once
 
 #include <cstdint>
 
-#include "base/gpu_memory.h"
+#include "kernels/gpu_memory.h"
 
 namespace tutti::kernels::cuda {
 

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/gpu_memory.h"
 #include "base/random.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/attention_plan.h"
 #include "kernels/cuda/leaf_map.h"
 #include "kernels/cuda/product.h"
+#include "kernels/gpu_memory.h"
 
 namespace tutti::kernels::cuda {
 namespace {

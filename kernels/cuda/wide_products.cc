@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/gpu_memory.h"
 #include "base/mutex.h"
 #include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/wgmma_probe.h"
+#include "kernels/gpu_memory.h"
 
 namespace tutti::kernels::cuda {
 

@@ -18,14 +18,14 @@ LAYERS = {
     "kernels": ["base", "program"],
     "text": ["base"],
     "transport": ["base", "proto"],
-    "model": ["base", "program", "text"],
+    "model": ["base", "program", "kernels", "text"],
     "quant": ["base", "kernels", "model"],
-    "placement": ["base", "model"],
+    "placement": ["base", "kernels", "model"],
     "door": ["base", "program", "proto", "metrics", "text", "transport"],
     "coordinator": ["base", "program", "proto", "metrics", "text", "model", "transport",
                     "placement", "door"],
     "worker": ["base", "program", "proto", "metrics", "kernels", "model", "transport"],
-    "client": ["base", "program", "proto", "text", "model", "transport", "placement"],
+    "client": ["base", "program", "proto", "kernels", "text", "model", "transport", "placement"],
     "gateway": ["base", "program", "proto", "metrics", "transport", "door", "client"],
 }
 # Folders of the tree that are no part of the product and may include all of it.

@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/byte_size.h"
-#include "base/gpu_memory.h"
 #include "base/numerics_revision.h"
 #include "base/protocol.h"
+#include "kernels/gpu_memory.h"
 #include "metrics/process_metrics.h"
 #include "model/config_json.h"
 #include "model/fingerprint.h"
@@ -173,7 +173,8 @@ absl::Status Worker::MakeBackend(WorkerOptions* options, int threads) {
   }
   backend_ = *std::move(backend);
   // The memory free beside CUDA's context and kernels, which are there by now.
-  if (options->memory_bytes == 0) options->memory_bytes = GpuOfferOf(backend_->FreeDeviceBytes());
+  if (options->memory_bytes == 0)
+    options->memory_bytes = kernels::GpuOfferOf(backend_->FreeDeviceBytes());
   return absl::OkStatus();
 }
 

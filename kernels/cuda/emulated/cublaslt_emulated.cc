@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/gpu_memory.h"
 #include "kernels/cuda/emulated/device_arena.h"
+#include "kernels/gpu_memory.h"
 
 namespace tutti::kernels::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // The memory that the CUDA kernels need on a GPU beside weights and KV cache: padding, work space,
 // small arrays, and CUDA's own share. Placement promises memory by this arithmetic and kernels/cuda
-// allocates by it; neither sees the other, so it stands here.
+// allocates by it; a target of its own, with which no kernel comes.
 //
 // Threads: pure functions.
 #pragma once
@@ -11,7 +11,7 @@
 #include "base/dtype.h"
 #include "base/step_bounds.h"
 
-namespace tutti {
+namespace tutti::kernels {
 
 // Shapes that decide how much memory is needed; kernels/cuda/limits.h says where they come from.
 inline constexpr int kGpuChunkK = 32;
@@ -146,4 +146,4 @@ inline int64_t GpuOperatorBytes(const StepBounds& bounds, const GpuProductBounds
   return GpuWorkBytesOf(bounds, products).total() + GpuArrayBytesOf(bounds).total();
 }
 
-}  // namespace tutti
+}  // namespace tutti::kernels

@@ -1,8 +1,8 @@
-#include "base/gpu_memory.h"
+#include "kernels/gpu_memory.h"
 
 #include <algorithm>
 
-namespace tutti {
+namespace tutti::kernels {
 namespace {
 
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -97,4 +97,4 @@ int64_t GpuArrayBytes::total() const {
           6 * held(vocabulary) + held(frequencies));
 }
 
-}  // namespace tutti
+}  // namespace tutti::kernels
