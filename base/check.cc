@@ -25,13 +25,7 @@ CheckFailure::CheckFailure(const char* file, int line, const char* condition) {
 }
 
 CheckFailure::~CheckFailure() {
-  if (void (*const say)() = last_words.exchange(nullptr)) say();
-  const std::string line = stream_.str() + "\n";
-  pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
-  // As many bytes as fit in at once: a pipe that has room has room for so much.
-  if (poll(&out, 1, kReaderPatienceMs) == 1) {
-    (void)!write(STDERR_FILENO, line.data(), std::min<size_t>(line.size(), PIPE_BUF));
-  }
+  SayLastWords(stream_.str());
   std::abort();
 }
 
@@ -40,5 +34,15 @@ CheckFailure::~CheckFailure() {
 namespace tutti {
 
 void SetLastWords(void (*say)()) { internal::last_words = say; }
+
+void SayLastWords(const std::string& text) {
+  if (void (*const say)() = internal::last_words.exchange(nullptr)) say();
+  const std::string line = text + "\n";
+  pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  // As many bytes as fit in at once: a pipe that has room has room for so much.
+  if (poll(&out, 1, internal::kReaderPatienceMs) == 1) {
+    (void)!write(STDERR_FILENO, line.data(), std::min<size_t>(line.size(), PIPE_BUF));
+  }
+}
 
 }  // namespace tutti

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/thread.h"
 
 namespace tutti::client {
 namespace {
@@ -124,7 +125,10 @@ void ChildProcess::Signal(int signal) const {
 void ChildProcess::Abandon(ChildProcess child) {
   if (child.pid_ < 0 || child.TryWait()) return;
   child.Signal(SIGKILL);
-  std::thread([pid = std::exchange(child.pid_, -1)] { waitpid(pid, nullptr, 0); }).detach();
+  const auto reap = [pid = std::exchange(child.pid_, -1)] { waitpid(pid, nullptr, 0); };
+  auto thread = TryStartThread("a process that was killed", reap);
+  if (thread.ok()) return thread->detach();
+  reap();
 }
 
 std::string DescribeWaitStatus(int wait_status) {

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/thread.h"
 
 namespace tutti::client {
 
@@ -63,7 +64,7 @@ InterruptWatcher::InterruptWatcher(OnSignal on_signal) : on_signal_(std::move(on
   signal_fd_ = signalfd(-1, &mask, SFD_CLOEXEC);
   stop_fd_ = eventfd(0, EFD_CLOEXEC);
   CHECK(signal_fd_ >= 0 && stop_fd_ >= 0) << "no file descriptors left";
-  thread_ = std::thread([this] { Watch(); });
+  thread_ = StartThread("the watch of keys", [this] { Watch(); });
 }
 
 InterruptWatcher::~InterruptWatcher() {

@@ -4,12 +4,16 @@
 
 #include <utility>
 
+#include "base/thread.h"
+
 namespace tutti::door {
 
 void TrimHeap() { malloc_trim(0); }
 
 HeapTrimmer::HeapTrimmer(std::function<void()> trim, Duration again_after)
-    : trim_(std::move(trim)), again_after_(again_after), thread_([this] { Run(); }) {}
+    : trim_(std::move(trim)),
+      again_after_(again_after),
+      thread_(StartThread("the return of memory", [this] { Run(); })) {}
 
 HeapTrimmer::~HeapTrimmer() {
   {

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/thread.h"
 #include "base/yield_point.h"
 #include "door/limits.h"
 #include "door/tenant.h"
@@ -13,7 +14,7 @@ WorkPool::WorkPool(int num_threads, size_t capacity, FairQueue::Size first_takes
     : capacity_(capacity) {
   for (int i = 0; i < num_threads; ++i) {
     const FairQueue::Size largest = i == 0 && num_threads > 1 ? first_takes : FairQueue::kLarge;
-    threads_.emplace_back([this, largest] { Run(largest); });
+    threads_.push_back(StartThread("work on requests", [this, largest] { Run(largest); }));
   }
 }
 

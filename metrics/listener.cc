@@ -17,6 +17,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/thread.h"
 #include "metrics/exposition.h"
 #include "metrics/limits.h"
 
@@ -146,7 +147,7 @@ class AsioListener : public Listener {
     address_ =
         absl::StrCat(at.address().is_v6() ? absl::StrCat("[", host, "]") : host, ":", at.port());
     Accept();
-    thread_ = std::thread([this] { loop_.run(); });
+    thread_ = StartThread("the port of metrics", [this] { loop_.run(); });
     return absl::OkStatus();
   }
 

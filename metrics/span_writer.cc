@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/thread.h"
 #include "metrics/limits.h"
 
 namespace tutti::metrics {
@@ -60,7 +61,7 @@ SpanWriter::SpanWriter(std::string service, int file, HttpUrl collector)
     : service_(std::move(service)),
       file_(file),
       collector_(std::move(collector)),
-      thread_([this] { Run(); }) {}
+      thread_(StartThread("traces", [this] { Run(); })) {}
 
 SpanWriter::~SpanWriter() {
   {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/thread.h"
 #include "model/chunk_digest.h"
 #include "program/machine.h"
 
@@ -41,7 +42,7 @@ DigestRun::DigestRun(std::shared_ptr<const Checkpoint> checkpoint, DigestOptions
       hashed_(checkpoint_->files().size()),
       settled_(checkpoint_->files().size()) {
   for (const Checkpoint::File& file : checkpoint_->files()) total_bytes_ += file.bytes();
-  thread_ = std::thread([this] { Run(); });
+  thread_ = StartThread("the digests of the checkpoint", [this] { Run(); });
 }
 
 DigestRun::~DigestRun() {
@@ -138,7 +139,12 @@ absl::Status DigestRun::HashFiles(std::vector<Piece> pieces) {
     }
   };
   std::vector<std::thread> threads;
-  for (absl::Status& result : results) threads.emplace_back(work, &result);
+  for (size_t i = 1; i < results.size(); ++i) {
+    auto thread = TryStartThread("the digests of the checkpoint", [&, i] { work(&results[i]); });
+    if (!thread.ok()) break;
+    threads.push_back(*std::move(thread));
+  }
+  if (!results.empty()) work(results.data());
   for (std::thread& thread : threads) thread.join();
   for (const absl::Status& result : results) TUTTI_RETURN_IF_ERROR(result);
   return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/thread.h"
 
 namespace tutti {
 namespace {
@@ -85,7 +86,7 @@ LogOutput::LogOutput(Options options, Notice notice)
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  state_->thread = std::thread([state = state_] { Run(state); });
+  state_->thread = StartThread("the log", [state = state_] { Run(state); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/thread.h"
 #include "spdlog/spdlog.h"
 #include "transport/limits.h"
 
@@ -80,7 +81,7 @@ void AcceptLoop::Start(HandOver hand_over) {
     const MutexLock lock(&mutex_);
     for (const Descriptor& socket : sockets_) Watch(socket.get(), EPOLLIN);
   }
-  thread_ = std::thread([this] { Run(); });
+  thread_ = StartThread("the acceptor of connections", [this] { Run(); });
 }
 
 void AcceptLoop::Stop() {

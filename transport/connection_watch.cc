@@ -11,6 +11,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/thread.h"
 #include "spdlog/spdlog.h"
 #include "transport/limits.h"
 #include "transport/listening_sockets.h"
@@ -39,7 +40,7 @@ ConnectionWatch::~ConnectionWatch() {
 }
 
 void ConnectionWatch::Start() {
-  thread_ = std::thread([this] { Run(); });
+  thread_ = StartThread("the watch of connections", [this] { Run(); });
 }
 
 void ConnectionWatch::Add(int fd) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "transport/frame_rules.h"
 #include "transport/limits.h"
 
@@ -66,7 +67,7 @@ struct InprocPipe {
 class InprocState : public std::enable_shared_from_this<InprocState> {
  public:
   void Start() {
-    thread_ = std::thread([this] { Run(); });
+    thread_ = StartThread("links within the process", [this] { Run(); });
   }
   void Stop();
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/epochs.h"
+#include "base/thread.h"
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
 
@@ -46,7 +47,7 @@ Executor::~Executor() {
 
 void Executor::Start() {
   watcher_.Start();
-  thread_ = std::thread([this] { Run(); });
+  thread_ = StartThread("the executor", [this] { Run(); });
 }
 
 void Executor::RequestLeave(Duration grace) { mailbox_->Post(LeaveWanted{grace}); }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/thread.h"
 #include "kernels/host_buffer.h"
 #include "model/limits.h"
 #include "worker/limits.h"
@@ -26,7 +27,14 @@ ReadAhead::ReadAhead(const model::Checkpoint* checkpoint, std::vector<ReadItem> 
       std::make_shared<model::EdgeChunks>(model::kEdgeChunksKept * static_cast<size_t>(threads));
   for (int i = 0; i < threads; ++i) {
     readers_.push_back(std::make_unique<model::ChunkReader>(checkpoint_, edges));
-    threads_.emplace_back([this, reader = readers_.back().get()] { Run(reader); });
+    auto thread = TryStartThread("reading the checkpoint",
+                                 [this, reader = readers_.back().get()] { Run(reader); });
+    // Fewer are slower; without any nothing comes.
+    if (!thread.ok()) {
+      if (threads_.empty()) no_thread_ = thread.status();
+      break;
+    }
+    threads_.push_back(*std::move(thread));
   }
 }
 
@@ -112,6 +120,7 @@ void ReadAhead::GiveBack(size_t item) {
 
 absl::StatusOr<std::span<const std::byte>> ReadAhead::Next(const std::function<void()>& moving) {
   CHECK(taken_ < items_.size());
+  TUTTI_RETURN_IF_ERROR(no_thread_);
   int64_t told = bytes_read_.load();
   auto tell_at = std::chrono::steady_clock::now() + kReadTellInterval;
   MutexLock lock(&mutex_);

@@ -75,7 +75,8 @@ class ReadAhead {
   const int64_t bytes_ahead_;
   std::vector<std::unique_ptr<model::ChunkReader>> readers_;  // one of each thread
   std::vector<std::thread> threads_;
-  size_t taken_ = 0;  // items that Next has handed out
+  absl::Status no_thread_;  // why there is none
+  size_t taken_ = 0;        // items that Next has handed out
   std::atomic<int64_t> bytes_read_{0};
 
   Mutex mutex_;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/thread.h"
 #include "spdlog/spdlog.h"
 
 namespace tutti::worker {
@@ -21,7 +22,7 @@ int64_t ResidentBytes() {
 Watcher::~Watcher() { Stop(); }
 
 void Watcher::Start() {
-  thread_ = std::thread([this] { Run(); });
+  thread_ = StartThread("the watcher", [this] { Run(); });
 }
 
 void Watcher::Stop() {

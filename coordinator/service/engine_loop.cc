@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/overloaded.h"
 #include "base/plain_name.h"
+#include "base/thread.h"
 #include "coordinator/limits.h"
 #include "spdlog/spdlog.h"
 #include "transport/send_or_close.h"
@@ -62,7 +63,7 @@ EngineLoop::~EngineLoop() { Stop(); }
 
 void EngineLoop::Start() {
   started_at_ = clock_->Now();
-  thread_ = std::thread([this] { Run(); });
+  thread_ = StartThread("the engine", [this] { Run(); });
 }
 
 void EngineLoop::Stop() {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/thread.h"
 #include "coordinator/limits.h"
 #include "spdlog/spdlog.h"
 
@@ -15,7 +16,7 @@ Leadership::Leadership(LeaderLease* lease, const Clock* clock, Callbacks callbac
 Leadership::~Leadership() { Stop(); }
 
 void Leadership::Start() {
-  thread_ = std::thread([this] { Run(); });
+  thread_ = StartThread("the leadership", [this] { Run(); });
 }
 
 void Leadership::Stop() {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/fail_point.h"
 #include "base/id_digest.h"
+#include "base/thread.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/output_text.h"
 #include "door/door.h"
@@ -212,7 +213,7 @@ OutputHub::OutputHub(const text::Tokenizer* tokenizer, const Clock* clock, OnUnw
 OutputHub::~OutputHub() { Stop(); }
 
 void OutputHub::Start() {
-  thread_ = std::thread([this] { Run(); });
+  thread_ = StartThread("the output of streams", [this] { Run(); });
 }
 
 void OutputHub::Stop() {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/thread.h"
 #include "coordinator/weights/limits.h"
 #include "spdlog/spdlog.h"
 
@@ -38,7 +39,10 @@ WeightsServer::WeightsServer(const Clock* clock, int64_t bytes_per_second)
     const MutexLock lock(&unsent_->mutex);
     unsent_->server = this;
   }
-  for (int i = 0; i < kWeightsThreads; ++i) threads_.emplace_back([this] { Run(); });
+  for (int i = 0; i < kWeightsThreads; ++i) {
+    threads_.push_back(
+        StartThread("the answers to workers without the checkpoint", [this] { Run(); }));
+  }
 }
 
 WeightsServer::~WeightsServer() {

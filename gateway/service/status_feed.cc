@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "base/thread.h"
 #include "gateway/limits.h"
 
 namespace tutti::gateway {
@@ -38,7 +39,9 @@ absl::StatusOr<std::vector<StatusFeed::Ask>> StatusFeed::MakeAsks(
 }
 
 StatusFeed::StatusFeed(std::vector<Ask> asks, const Clock* clock)
-    : asks_(std::move(asks)), clock_(clock), thread_([this] { Run(); }) {}
+    : asks_(std::move(asks)),
+      clock_(clock),
+      thread_(StartThread("the state of the cluster", [this] { Run(); })) {}
 
 StatusFeed::~StatusFeed() { Stop(); }
 

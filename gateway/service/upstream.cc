@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/thread.h"
 #include "gateway/limits.h"
 #include "gateway/service/serves_lately.h"
 #include "spdlog/spdlog.h"
@@ -11,7 +12,7 @@ namespace tutti::gateway {
 Upstream::Upstream(std::unique_ptr<client::Client> client)
     : client_(std::move(client)),
       model_(std::make_shared<ModelState>()),
-      watcher_([this] { Watch(); }) {}
+      watcher_(StartThread("the watch of the service", [this] { Watch(); })) {}
 
 Upstream::~Upstream() {
   {

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/check.h"
+#include "base/thread.h"
 #include "kernels/limits.h"
 #include "program/machine.h"
 
@@ -30,7 +31,9 @@ ThreadPool::ThreadPool(int threads)
     : counts_(std::make_unique<Count[]>(static_cast<size_t>(std::max(1, threads)))) {
   CHECK(threads >= 1 && threads <= kThreadsMax) << threads << " threads";
   workers_.reserve(static_cast<size_t>(threads - 1));
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { Serve(i); });
+  for (int i = 1; i < threads; ++i) {
+    workers_.push_back(StartThread("the kernels", [this, i] { Serve(i); }));
+  }
 }
 
 ThreadPool::~ThreadPool() {

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "base/thread.h"
 
 namespace tutti::kernels::cuda {
 namespace {
@@ -14,7 +15,7 @@ constexpr int kLooks = 8;
 }  // namespace
 
 CallWatchdog::CallWatchdog(Duration patience) : patience_(patience) {
-  thread_ = std::thread([this] { Watch(); });
+  thread_ = StartThread("the watchdog of NCCL's calls", [this] { Watch(); });
 }
 
 CallWatchdog::~CallWatchdog() {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 
 namespace tutti::kernels::cuda {
 
@@ -24,9 +25,15 @@ class NcclMembership::Attempt {
                                         Connect connect, const NcclGroupId& id, int members,
                                         int member) {
     auto attempt = std::make_shared<Attempt>();
-    std::thread([=, open_runtime = options.open_runtime, device = options.device_index] {
+    auto thread = TryStartThread("NCCL", [=, open_runtime = options.open_runtime,
+                                          device = options.device_index] {
       attempt->End(attempt->Make(nccl.get(), open_runtime, connect, id, members, member, device));
-    }).detach();
+    });
+    if (thread.ok()) {
+      thread->detach();
+    } else {
+      attempt->End(thread.status());
+    }
     return attempt;
   }
 

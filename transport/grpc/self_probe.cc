@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/thread.h"
 #include "spdlog/spdlog.h"
 
 namespace tutti::transport {
@@ -41,7 +42,9 @@ bool IsAnswer(const grpc::Status& status) {
 }  // namespace
 
 SelfProbe::SelfProbe(AcceptLoop* loop, Options options)
-    : loop_(loop), options_(std::move(options)), thread_([this] { Run(); }) {}
+    : loop_(loop),
+      options_(std::move(options)),
+      thread_(StartThread("the probe of a port", [this] { Run(); })) {}
 
 SelfProbe::~SelfProbe() {
   {

@@ -14,6 +14,7 @@
 #include "base/byte_size.h"
 #include "base/gpu_reading.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
 
@@ -222,7 +223,7 @@ void GpuMonitor::Run(const std::shared_ptr<State>& state) {
 }
 
 GpuMonitor::GpuMonitor(Options options) : state_(std::make_shared<State>(std::move(options))) {
-  std::thread([state = state_] { Run(state); }).detach();
+  StartThread("the questions to the GPU's driver", [state = state_] { Run(state); }).detach();
 }
 
 GpuMonitor::~GpuMonitor() { state_->Stop(kGpuMonitorPatience); }

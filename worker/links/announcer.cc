@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/ip_network.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "spdlog/spdlog.h"
 #include "transport/announced_address.h"
 #include "transport/descriptor.h"
@@ -146,12 +147,16 @@ absl::StatusOr<std::string> Announcer::AddressFor(const std::string& coordinator
   Routes::Route& route = routes_->by_coordinator[coordinator];
   if (route.source.ok()) return Joined(*route.source, port_);
   if (!std::exchange(route.being_looked_for, true)) {
-    std::thread([routes = routes_, coordinator, there = *there] {
-      absl::StatusOr<IpAddress> source = LookFor(there, 0);
-      const MutexLock held(&routes->mutex);
-      routes->by_coordinator[coordinator] = {.being_looked_for = false,
-                                             .source = std::move(source)};
-    }).detach();
+    auto resolver =
+        TryStartThread("the resolver of names", [routes = routes_, coordinator, there = *there] {
+          absl::StatusOr<IpAddress> source = LookFor(there, 0);
+          const MutexLock held(&routes->mutex);
+          routes->by_coordinator[coordinator] = {.being_looked_for = false,
+                                                 .source = std::move(source)};
+        });
+    route.being_looked_for = resolver.ok();
+    if (!resolver.ok()) return absl::UnavailableError(resolver.status().message());
+    resolver->detach();
   }
   return route.source.status();
 }
