@@ -86,9 +86,9 @@ inline constexpr int kServingPollMs = 1000;
 // One status call. The coordinator answers from memory; half a second without an answer is itself
 // worth knowing.
 inline constexpr int kStatusTimeoutMs = 500;
-// Seconds that running requests get to finish when `tutti up` is told to stop: as many as a
-// coordinator gives them by itself (coordinator/service/serve_flags.h).
-inline constexpr double kDrainTimeoutS = 30;
+// The time that running requests get to finish when `tutti up` is told to stop: as much as a
+// coordinator gives them by itself (program/daemon.h).
+inline constexpr std::chrono::seconds kDrainTimeout{30};
 // The time from the end of that time, or from a second signal, to SIGKILL: the coordinator ends its
 // streams within a second, and workers leave after it (worker/limits.h, kLeaveMargin).
 inline constexpr int kStopGraceMs = 3000;

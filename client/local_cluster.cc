@@ -195,7 +195,7 @@ absl::Status LocalCluster::StartGateway(Instant now) {
                                         "--ready-file",
                                         dir_ + "/http",
                                         "--drain-timeout",
-                                        absl::StrCat(options_.drain_timeout_s),
+                                        absl::StrCat(Seconds(options_.drain_timeout)),
                                         "--exit-with-parent"};
   if (!options_.grpc.empty()) arguments.insert(arguments.end(), {"--grpc", options_.grpc});
   arguments.insert(arguments.end(), options_.gateway_flags.begin(), options_.gateway_flags.end());
@@ -314,8 +314,7 @@ void LocalCluster::Hurry() {
 }
 
 void LocalCluster::Stop(const std::function<bool()>& hurried) {
-  const auto grace =
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options_.drain_timeout_s));
+  const Duration grace = options_.drain_timeout;
   const Duration margin = std::chrono::milliseconds(kStopGraceMs);
   const Instant begin = Now();
   SignalAll(SIGTERM);

@@ -35,7 +35,7 @@ struct LocalClusterOptions {
   std::vector<std::string> coordinator_flags;  // added to those that tie the processes together
   std::vector<std::string> worker_flags;
   std::vector<std::string> gateway_flags;
-  double drain_timeout_s = kDrainTimeoutS;  // of all of them
+  Duration drain_timeout = kDrainTimeout;  // of all of them
 };
 
 class LocalCluster {

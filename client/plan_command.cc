@@ -40,7 +40,6 @@ struct PlanFlags {
   std::string pipelines;  // unset: 1
   std::string layout;
   std::string expert_split = "width";
-  std::string kept_rows;
   bool json = false;
 };
 
@@ -113,11 +112,6 @@ int RunPlan(PlanFlags flags) {
   // A length that is given is meant to be used.
   placement.kv_tokens_min = std::max<int64_t>(placement.kv_tokens_min, placement.max_model_len);
   if (const absl::Status read = ReadDevices(&flags); !read.ok()) return Fail(read);
-  if (!flags.kept_rows.empty()) {
-    const absl::StatusOr<int64_t> bytes = ParseBytes(flags.kept_rows);
-    if (!bytes.ok()) return Fail(Annotate(bytes.status(), "--kept-rows"));
-    flags.request.kept_rows_bytes = *bytes;
-  }
   if (const absl::Status read = ReadSizes(&flags); !read.ok()) return Fail(read);
   const auto report = MakePlan(flags.request);
   if (!report.ok()) {
@@ -174,10 +168,10 @@ void AddPlanFlags(FlagSet* set, PlanFlags* flags) {
        .help = "The GPUs compute in a class that multiplies many rows by cuBLASLt, which takes "
                "memory of its own"},
       {.names = "--kept-rows",
-       .variable = &flags->kept_rows,
+       .variable = &flags->request.kept_rows_bytes,
        .help = "Memory of each CPU for the rows that it has sent on, such as 2GiB; unset: what "
                "placement leaves",
-       .check = IsSize()},
+       .check = IsByteCount()},
   });
 }
 

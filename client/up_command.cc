@@ -6,7 +6,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -26,6 +25,7 @@
 #include "client/status_view.h"
 #include "client/terminal.h"
 #include "client/up_flags.h"
+#include "program/ready_file.h"
 
 namespace tutti::client {
 namespace {
@@ -172,7 +172,7 @@ class UpSession {
       cluster_->MarkServing();
       progress_.Clear();
       Announce(status);
-      TUTTI_RETURN_IF_ERROR(WriteReadyFile());
+      TUTTI_RETURN_IF_ERROR(SayReady());
       return StartCommand();
     }
     if (!was_serving) {
@@ -218,22 +218,14 @@ class UpSession {
                         "\n");
   }
 
-  // Written aside and renamed: a reader never sees a part of the file.
-  absl::Status WriteReadyFile() const {
+  absl::Status SayReady() const {
     if (flags_.ready_file.empty()) return absl::OkStatus();
-    const std::string aside = flags_.ready_file + ".new";
-    std::ofstream file(aside, std::ios::trunc);
-    file << nlohmann::json{{"address", *cluster_->address()},
-                           {"admin", cluster_->admin()},
-                           {"http", cluster_->http_address()},
-                           {"grpc", cluster_->grpc_address()}}
-                .dump()
-         << "\n";
-    file.close();
-    if (!file || rename(aside.c_str(), flags_.ready_file.c_str()) != 0) {
-      return absl::UnavailableError(absl::StrCat("cannot write --ready-file ", flags_.ready_file));
-    }
-    return absl::OkStatus();
+    const nlohmann::json ready = {{"address", *cluster_->address()},
+                                  {"admin", cluster_->admin()},
+                                  {"http", cluster_->http_address()},
+                                  {"grpc", cluster_->grpc_address()}};
+    if (WriteReadyFile(flags_.ready_file, ready.dump())) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat("cannot write --ready-file ", flags_.ready_file));
   }
 
   absl::Status StartCommand() {

@@ -7,69 +7,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/byte_size.h"
 #include "model/config_json.h"
 #include "model/model_folder.h"
 #include "placement/layout_flags.h"
 #include "program/machine.h"
+#include "program/shared_flags.h"
 
 namespace tutti::client {
 namespace {
-
-// Flags that the programs started have too, under the same name: passed on when they are given.
-struct PassedOn {
-  const char* name;
-  const char* help;
-  bool to_workers;  // else to the coordinator
-};
-constexpr PassedOn kPassedOn[] = {
-    {"--pipeline-parallel-size", "Stages of a pipeline; unset: as many as its workers make", false},
-    {"--tensor-parallel-size", "Ranks each layer is split over: 1, 2, 4 or 8", false},
-    {"--expert-split", "What ranks share of experts: width, or expert: whole ones", false},
-    {"--layout", "auto: stages, ranks and pipelines are chosen unless given", false},
-    {"--device-map", "auto, balanced, balanced_low_0, sequential, or a file of layers or modules",
-     false},
-    {"--max-memory", "What of each worker may be used: 0=2GiB,1=4GiB; others are left out", false},
-    {"--min-workers", "Form nothing before so many have joined; unset: all of them", false},
-    {"--block-size", "KV slots per block", false},
-    {"--max-batch-tokens", "Rows of the largest step", false},
-    {"--chunk-tokens", "Rows of one prompt in a step at most; 0: all that a step has", false},
-    {"--itl-target", "Milliseconds that prompts may keep answers waiting; 0: any time", false},
-    {"--max-num-seqs", "Sequences running at once", false},
-    {"--max-model-len", "Longest sequence", false},
-    {"--max-waiting", "Requests that may wait; beyond it they are refused", false},
-    {"--max-wait", "Seconds that one may be expected to wait; who would wait longer is refused",
-     false},
-    {"--served-model-name", "The model's name for clients; unset: the folder's", false},
-    {"--public-role", "client, or gateway: callers may name tenants and hurry", false},
-    {"--lease-ms", "A worker without progress for so long is lost", false},
-    {"--recovery-timeout", "Seconds that requests wait for a pipeline in the place of one lost",
-     false},
-    {"--reform-after", "Seconds after which a pipeline forms of the workers that are left", false},
-    {"--partial-recompute", "on, or off: all stages compute again when one is lost", false},
-    {"--kept-rows", "Memory of each worker for rows that it has sent on; unset: what is left",
-     false},
-    {"--cuda-graphs", "on, or off: every kernel of a GPU starts by itself", true},
-    {"--cuda-early-kernels",
-     "on, or off: no kernel of a GPU begins before the one before has ended", true},
-    {"--speed", "auto: measured at start; off; or told, 20GB/s@100Gflop/s", true},
-    {"--tune", "auto: kernels are tuned to the processor at start; off", true},
-    {"--shared-memory-dir", "Where ranks of a stage exchange; empty: over their links", true},
-    {"--device-exchange", "Whose GPUs exchange directly: off, machine or network", true},
-    {"--numerics-class", "Compute in this class, and in no other", true},
-};
-// Flags passed on to the gateway.
-constexpr PassedOn kToGateway[] = {
-    {"--api-keys", "File of the keys of those who may call; an outside --http or --grpc needs one",
-     false},
-    {"--tool-parser", "How the model writes calls of functions; auto: by its chat template", false},
-    {"--reasoning-parser", "How it marks its reasoning; auto: by its chat template", false},
-};
-// Flags passed on to the gateway and the coordinator.
-constexpr PassedOn kOfTraces[] = {
-    {"--traces", "Append spans of requests to this file, as OTLP's JSON", false},
-    {"--otlp-endpoint", "Send them to this collector, such as http://127.0.0.1:4318", false},
-};
 
 void AddClusterFlags(FlagSet* set, UpFlags* flags) {
   LocalClusterOptions& cluster = flags->cluster;
@@ -116,7 +61,7 @@ void AddClusterFlags(FlagSet* set, UpFlags* flags) {
        .variable = &flags->memory_per_worker,
        .help = "Memory for weights, KV cache and work; unset: 80 % of what is available,\n"
                "divided by the workers, or 90 % of what its GPU has free",
-       .check = IsSize()},
+       .check = IsByteCount()},
       {.names = "--kv-tokens",
        .variable = &flags->kv_tokens,
        .help = "KV room in tokens; 0: as much as memory allows",
@@ -148,9 +93,9 @@ void AddRunFlags(FlagSet* set, UpFlags* flags) {
        .variable = &flags->verbose,
        .help = "Show the processes' logs as they are written"},
       {.names = "--drain-timeout",
-       .variable = &flags->cluster.drain_timeout_s,
+       .variable = &flags->cluster.drain_timeout,
        .help = "Seconds running requests get to finish; a second signal ends them",
-       .check = NotNegative(),
+       .check = AnySeconds(),
        .show_default = true},
       {.names = "--mix-numerics",
        .variable = &flags->mix_numerics,
@@ -177,7 +122,7 @@ absl::Status ResolveDevices(const MachineDevices& machine, UpFlags* flags) {
   return absl::OkStatus();
 }
 
-absl::Status ResolveDefaults(UpFlags* flags) {
+absl::Status ResolveDefaults(const FlagSet& set, UpFlags* flags) {
   LocalClusterOptions& cluster = flags->cluster;
   if (!flags->pipelines.empty()) {
     const auto pipelines = placement::ParseSize(flags->pipelines);
@@ -193,11 +138,11 @@ absl::Status ResolveDefaults(UpFlags* flags) {
   if (cluster.threads_per_worker == 0) {
     cluster.threads_per_worker = std::max(1, CpuCount() / cluster.workers);
   }
-  if (flags->memory_per_worker.empty() && !flags->gpus) {
+  if (set.Given("--memory-per-worker")) {
+    cluster.memory_per_worker = flags->memory_per_worker;
+  } else if (!flags->gpus) {
     cluster.memory_per_worker = static_cast<int64_t>(static_cast<double>(AvailableMemoryBytes()) *
                                                      kLocalMemoryShare / cluster.workers);
-  } else if (!flags->memory_per_worker.empty()) {
-    TUTTI_ASSIGN_OR_RETURN(cluster.memory_per_worker, ParseBytes(flags->memory_per_worker));
   }
   if (!cluster.log_dir.empty()) {
     std::filesystem::create_directories(cluster.log_dir, error);
@@ -261,30 +206,32 @@ std::string DefaultStages(const FlagSet& set, const UpFlags& flags) {
 void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
   auto& to_coordinator = flags->cluster.coordinator_flags;
   auto& to_workers = flags->cluster.worker_flags;
-  const auto pass_on = [&set](const char* name, std::vector<std::string>* to) {
-    if (set.Given(name)) to->insert(to->end(), {name, set.Text(name)});
-  };
-  for (const PassedOn& passed : kPassedOn) {
-    pass_on(passed.name, passed.to_workers ? &to_workers : &to_coordinator);
-  }
   auto& to_gateway = flags->cluster.gateway_flags;
-  for (const PassedOn& passed : kToGateway) pass_on(passed.name, &to_gateway);
-  for (const PassedOn& passed : kOfTraces) {
-    pass_on(passed.name, &to_gateway);
-    pass_on(passed.name, &to_coordinator);
-  }
+  const auto pass_on = [&set](absl::string_view name, std::vector<std::string>* to) {
+    if (set.Given(name)) to->insert(to->end(), {std::string(name), set.Text(name)});
+  };
+  const auto pass_all = [&](const auto& table, std::vector<std::string>* to) {
+    for (const SharedFlag& flag : table) {
+      if (!flag.is_switch) pass_on(flag.name, to);
+    }
+  };
+  pass_all(kCoordinatorFlags, &to_coordinator);
+  pass_all(kTraceFlags, &to_coordinator);
+  pass_all(kWorkerFlags, &to_workers);
+  pass_all(kGatewayFlags, &to_gateway);
+  pass_all(kTraceFlags, &to_gateway);
   if (flags->reasoning_content) to_gateway.push_back("--reasoning-content");
+  pass_on("--api-keys", &to_gateway);
   if (flags->without_keys) to_gateway.push_back("--without-keys");
   if (flags->http_plaintext) to_gateway.push_back("--http-plaintext");
-  for (const char* name : {"--log-level", "--log-format"}) pass_on(name, &to_gateway);
+  for (auto* const to : {&to_coordinator, &to_workers, &to_gateway}) {
+    pass_on("--log-level", to);
+    pass_on("--log-format", to);
+  }
   // A class that is not exact serves only where the coordinator is told so.
   pass_on("--numerics-class", &to_coordinator);
-  pass_on("--log-level", &to_coordinator);
-  pass_on("--log-level", &to_workers);
-  pass_on("--log-format", &to_coordinator);
-  pass_on("--log-format", &to_workers);
   if (flags->mix_numerics) to_coordinator.push_back("--mix-numerics");
-  const std::string grace = absl::StrCat(flags->cluster.drain_timeout_s);
+  const std::string grace = absl::StrCat(Seconds(flags->cluster.drain_timeout));
   to_coordinator.insert(to_coordinator.end(), {"--drain-timeout", grace});
   to_workers.insert(to_workers.end(), {"--drain-timeout", grace});
   to_coordinator.insert(to_coordinator.end(), {"--kv-tokens", absl::StrCat(flags->kv_tokens)});
@@ -306,6 +253,15 @@ void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
   }
 }
 
+// With what is passed on where the flag is not given.
+std::string UpHelp(const SharedFlag& flag) {
+  const bool stages = flag.name == "--pipeline-parallel-size";
+  const bool joined = flag.name == "--min-workers";
+  return absl::StrCat(flag.help, stages   ? "; unset: as many as the workers make"
+                                 : joined ? "; unset: all of them"
+                                          : "");
+}
+
 }  // namespace
 
 void AddUpFlags(FlagSet* set, UpFlags* flags) {
@@ -313,16 +269,20 @@ void AddUpFlags(FlagSet* set, UpFlags* flags) {
   flags->cluster.http = "127.0.0.1:8000";
   AddClusterFlags(set, flags);
   AddRunFlags(set, flags);
-  const auto add = [set](const auto& all) {
-    for (const PassedOn& passed : all) {
-      set->Add({{.names = passed.name, .help = passed.help}}, "Passed on");
+  const auto add = [&](const auto& table) {
+    for (const SharedFlag& flag : table) {
+      const FlagVariable variable =
+          flag.is_switch ? FlagVariable(&flags->reasoning_content) : FlagVariable();
+      set->Add({{.names = flag.name, .variable = variable, .help = UpHelp(flag)}}, "Passed on");
     }
   };
-  add(kPassedOn);
-  add(kToGateway);
-  set->Add({{.names = "--reasoning-content",
-             .variable = &flags->reasoning_content,
-             .help = "Reasoning is in reasoning_content too, its older name"},
+  add(kCoordinatorFlags);
+  add(kWorkerFlags);
+  add(kGatewayFlags);
+  add(kTraceFlags);
+  set->Add({{.names = "--api-keys",
+             .help = "File of the keys of those who may call; an outside --http or --grpc needs "
+                     "one"},
             {.names = "--without-keys",
              .variable = &flags->without_keys,
              .help = "Callers of other machines need no key at the gateway"},
@@ -330,7 +290,6 @@ void AddUpFlags(FlagSet* set, UpFlags* flags) {
              .variable = &flags->http_plaintext,
              .help = "An outside --http has no TLS"}},
            "Passed on");
-  add(kOfTraces);
 }
 
 absl::Status CheckUpModel(const UpFlags& flags) {
@@ -341,7 +300,7 @@ absl::Status CheckUpModel(const UpFlags& flags) {
 
 absl::Status ResolveUpFlags(const FlagSet& set, const MachineDevices& machine, UpFlags* flags) {
   TUTTI_RETURN_IF_ERROR(ResolveDevices(machine, flags));
-  TUTTI_RETURN_IF_ERROR(ResolveDefaults(flags));
+  TUTTI_RETURN_IF_ERROR(ResolveDefaults(set, flags));
   TUTTI_RETURN_IF_ERROR(ResolveHttp(flags));
   FillProgramFlags(set, flags);
   return absl::OkStatus();

@@ -18,7 +18,7 @@ struct UpFlags {
   bool share_devices = false;
   bool gpus = false;    // ResolveUpFlags: whether the workers serve from GPUs
   std::string why_cpu;  // and why not, if nobody has named the CPU
-  std::string memory_per_worker;
+  int64_t memory_per_worker = 0;
   std::string exec;
   std::string ready_file;
   bool verbose = false;

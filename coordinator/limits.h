@@ -283,9 +283,6 @@ inline constexpr Duration kWatchDialPatience = std::chrono::milliseconds(250);
 // stand by.
 inline constexpr int kExitLeadsNoMore = 3;
 
-// Two signals closer than this are one: a process manager may tell both a parent, which passes it
-// on, and its children.
-inline constexpr Duration kOneSignal = std::chrono::seconds(1);
 // Tokens at the end of a prompt among which the model's turn begins; longer turns are continued
 // rarely.
 inline constexpr size_t kTurnTokensMax = 16 << 10;

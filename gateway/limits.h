@@ -230,8 +230,6 @@ inline constexpr size_t kStatusWaitersMax = 1024;
 inline constexpr size_t kKeyBytesMax = 512;
 // The file of keys: some ten thousand.
 inline constexpr int64_t kKeyFileBytesMax = 1 << 20;
-// Two signals closer than this are one: a process manager may tell `tutti up` and its children.
-inline constexpr Duration kOneSignal = std::chrono::seconds(1);
 // The time from the end of the grace to the end of the process: calls end within a step.
 inline constexpr Duration kEndTime = std::chrono::seconds(3);
 

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -119,12 +120,18 @@ void AddFlagCheck(const FlagCheck& check, CLI::Option* option) {
   switch (check.kind) {
     case FlagCheck::Kind::kAny:
       return;
+    case FlagCheck::Kind::kMilliseconds:
     case FlagCheck::Kind::kIntegerIn: {
       const int64_t min = check.integer_min, max = check.integer_max;
       return AddOne(
           absl::StrCat("INT in [", min, " - ", max, "]"),
           [=](const std::string& text) { return CheckInteger(text, min, max); }, option);
     }
+    case FlagCheck::Kind::kSeconds:
+      if (check.number_min == 0 && std::isinf(check.number_max)) {
+        return AddFlagCheck(NotNegative(), option);
+      }
+      return AddFlagCheck(NumberIn(check.number_min, check.number_max), option);
     case FlagCheck::Kind::kNumberIn: {
       const double min = check.number_min, max = check.number_max;
       return AddOne(
@@ -139,20 +146,10 @@ void AddFlagCheck(const FlagCheck& check, CLI::Option* option) {
       return AddOne("POSITIVE", CheckPositive, option);
     case FlagCheck::Kind::kOneOf:
       return AddChoices(check.choices, option);
-    case FlagCheck::Kind::kSize:
+    case FlagCheck::Kind::kByteCount:
       return AddOne(
           "SIZE", [](const std::string& text) { return MessageOf(ParseBytes(text).status()); },
           option);
-    case FlagCheck::Kind::kByteCount: {
-      option->transform(CLI::Validator(
-          [](std::string& text) {
-            const auto bytes = ParseBytes(text);
-            if (bytes.ok()) text = absl::StrCat(*bytes);
-            return MessageOf(bytes.status());
-          },
-          "SIZE"));
-      return;
-    }
     case FlagCheck::Kind::kFile:
       return AddOne("FILE", CheckFile, option);
     case FlagCheck::Kind::kFolder:

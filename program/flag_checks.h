@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "absl/strings/string_view.h"
 
@@ -22,8 +23,9 @@ struct FlagCheck {
     kNumberIn,
     kNotNegative,
     kPositive,
+    kSeconds,
+    kMilliseconds,
     kOneOf,
-    kSize,
     kByteCount,
     kFile,
     kFolder,
@@ -49,9 +51,15 @@ inline FlagCheck Positive() { return {.kind = FlagCheck::Kind::kPositive}; }
 inline FlagCheck OneOf(absl::string_view choices) {
   return {.kind = FlagCheck::Kind::kOneOf, .choices = choices};
 }
-// An amount of memory as ParseBytes reads it; the variable holds the text.
-inline FlagCheck IsSize() { return {.kind = FlagCheck::Kind::kSize}; }
-// A number of bytes such as 500MB or 2GiB; the variable holds the number.
+// Of variables that hold a Duration: a number of seconds, or a whole number of milliseconds.
+inline FlagCheck SecondsIn(double min, double max) {
+  return {.kind = FlagCheck::Kind::kSeconds, .number_min = min, .number_max = max};
+}
+inline FlagCheck AnySeconds() { return SecondsIn(0, std::numeric_limits<double>::infinity()); }
+inline FlagCheck MillisecondsIn(int64_t min, int64_t max) {
+  return {.kind = FlagCheck::Kind::kMilliseconds, .integer_min = min, .integer_max = max};
+}
+// An amount such as 500MB or 2GiB, as ParseBytes reads it; the variable holds the bytes.
 inline FlagCheck IsByteCount() { return {.kind = FlagCheck::Kind::kByteCount}; }
 // Of the three, see base/address.h: one to dial, one to listen on, several to dial with commas
 // between.

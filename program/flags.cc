@@ -9,10 +9,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/byte_size.h"
 #include "program/flag_checks.h"
 #include "program/flag_errors.h"
 #include "program/flag_file.h"
 #include "program/flag_sources.h"
+#include "program/limits.h"
 
 namespace tutti {
 namespace {
@@ -41,6 +43,40 @@ bool IsUnsigned(const FlagVariable& variable) {
          std::holds_alternative<std::optional<uint64_t>*>(variable);
 }
 
+// A variable that holds something else than the text says.
+template <typename Given>
+CLI::Option* AddRead(const Flag& flag, CLI::App* app, std::function<void(const Given&)> read,
+                     std::function<std::string()> usual) {
+  return app->add_option_function(std::string(flag.names), read, std::string(flag.help))
+      ->default_function(usual);
+}
+
+CLI::Option* AddDuration(const Flag& flag, Duration* variable, CLI::App* app) {
+  if (flag.check.kind == FlagCheck::Kind::kMilliseconds) {
+    return AddRead<int64_t>(
+        flag, app,
+        [variable](const int64_t& given) { *variable = std::chrono::milliseconds(given); },
+        [variable] { return absl::StrCat(Milliseconds(*variable)); });
+  }
+  return AddRead<double>(
+      flag, app,
+      [variable](const double& given) {
+        const std::chrono::duration<double> seconds(std::min(given, Seconds(kLongestFlag)));
+        *variable = std::chrono::duration_cast<Duration>(seconds);
+      },
+      [variable] { return absl::StrCat(Seconds(*variable)); });
+}
+
+CLI::Option* AddByteCount(const Flag& flag, int64_t* variable, CLI::App* app) {
+  return AddRead<std::string>(
+      flag, app,
+      [variable](const std::string& given) {
+        // The check has passed it.
+        *variable = ParseBytes(given).value_or(0);
+      },
+      [variable] { return absl::StrCat(*variable); });
+}
+
 CLI::Option* AddOption(const Flag& flag, CLI::App* app) {
   const std::string names(flag.names);
   const std::string help(flag.help);
@@ -51,7 +87,14 @@ CLI::Option* AddOption(const Flag& flag, CLI::App* app) {
           return app->add_option(names, help)->type_name("TEXT");
         } else if constexpr (std::is_same_v<Variable, bool*>) {
           return app->add_flag(names, *variable, help);
+        } else if constexpr (std::is_same_v<Variable, Duration*>) {
+          return AddDuration(flag, variable, app);
         } else {
+          if constexpr (std::is_same_v<Variable, int64_t*>) {
+            if (flag.check.kind == FlagCheck::Kind::kByteCount) {
+              return AddByteCount(flag, variable, app);
+            }
+          }
           return app->add_option(names, *variable, help);
         }
       },

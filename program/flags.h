@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "program/flag_checks.h"
 
@@ -39,10 +40,12 @@ namespace tutti {
 class FlagFile;
 
 // The variable that a flag sets; its value before Parse is the flag's default. A bool is a
-// switch that takes no value. std::monostate: no variable, see FlagSet::Text.
+// switch that takes no value. std::monostate: no variable, see FlagSet::Text. The `check` says what
+// a Duration is given in, and of an int64_t whether it is bytes; durations beyond kLongestFlag are
+// that.
 using FlagVariable =
     std::variant<std::monostate, bool*, int32_t*, uint32_t*, int64_t*, uint64_t*, float*, double*,
-                 std::string*, std::optional<int32_t>*, std::optional<uint32_t>*,
+                 Duration*, std::string*, std::optional<int32_t>*, std::optional<uint32_t>*,
                  std::optional<uint64_t>*, std::optional<float>*, std::vector<int32_t>*,
                  std::vector<int64_t>*, std::vector<std::string>*>;
 

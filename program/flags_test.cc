@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "program/limits.h"
+
 namespace tutti {
 namespace {
 
@@ -17,7 +19,9 @@ class FlagsTest : public ::testing::Test {
     set_.Add({
         {.names = "--count", .variable = &count_, .check = IntegerIn(1, 8)},
         {.names = "--kind", .variable = &kind_, .check = OneOf("cpu,gpu")},
-        {.names = "--room", .variable = &room_, .check = IsSize()},
+        {.names = "--room", .variable = &room_, .check = IsByteCount()},
+        {.names = "--wait", .variable = &wait_, .check = AnySeconds()},
+        {.names = "--lease", .variable = &lease_, .check = MillisecondsIn(200, 5000)},
         {.names = "--rows", .variable = &rows_, .list = FlagList::kCommas},
         {.names = "--stop", .variable = &stop_, .list = FlagList::kRepeated},
         {.names = "--on,!--off", .variable = &on_},
@@ -27,7 +31,9 @@ class FlagsTest : public ::testing::Test {
 
   int32_t count_ = 3;
   std::string kind_;
-  std::string room_;
+  int64_t room_ = 7;
+  Duration wait_ = std::chrono::seconds(60);
+  Duration lease_ = std::chrono::milliseconds(1500);
   std::vector<int32_t> rows_;
   std::vector<std::string> stop_;
   bool on_ = true;
@@ -36,11 +42,14 @@ class FlagsTest : public ::testing::Test {
 
 TEST_F(FlagsTest, SetTheirVariables) {
   ASSERT_TRUE(set_.ParseArguments({"--count", "5", "--kind=gpu", "--room", "2GiB", "--rows", "1,2",
-                                   "--stop", "a", "--stop", "b,c", "--off"})
+                                   "--wait", "0.25", "--lease", "300", "--stop", "a", "--stop",
+                                   "b,c", "--off"})
                   .ok());
   EXPECT_EQ(count_, 5);
   EXPECT_EQ(kind_, "gpu");
-  EXPECT_EQ(room_, "2GiB");
+  EXPECT_EQ(room_, int64_t{2} << 30);
+  EXPECT_EQ(wait_, std::chrono::milliseconds(250));
+  EXPECT_EQ(lease_, std::chrono::milliseconds(300));
   EXPECT_THAT(rows_, ElementsAre(1, 2));
   EXPECT_THAT(stop_, ElementsAre("a", "b,c"));
   EXPECT_FALSE(on_);
@@ -61,11 +70,37 @@ TEST_F(FlagsTest, RefuseOtherValues) {
                                              {"--count", "many"},
                                              {"--kind", "tpu"},
                                              {"--room", "2parsec"},
+                                             {"--wait", "-1"},
+                                             {"--wait", "nan"},
+                                             {"--lease", "0.5"},
+                                             {"--lease", "100"},
                                              {"--rows", "1,x"},
                                              {"--nosuch"},
                                              {"--count", "2", "--other", "x"}}) {
     EXPECT_TRUE(absl::IsInvalidArgument(set_.ParseArguments(arguments))) << arguments.front();
   }
+}
+
+TEST_F(FlagsTest, ADurationWithoutEndIsALongOne) {
+  ASSERT_TRUE(set_.ParseArguments({"--wait", "1e300"}).ok());
+  EXPECT_EQ(wait_, kLongestFlag);
+}
+
+TEST_F(FlagsTest, ShowTheirDefaultsAsTheyAreGiven) {
+  FlagSet set("program", "");
+  set.Add({
+      {.names = "--room", .variable = &room_, .check = IsByteCount(), .show_default = true},
+      {.names = "--wait", .variable = &wait_, .check = AnySeconds(), .show_default = true},
+      {.names = "--lease",
+       .variable = &lease_,
+       .check = MillisecondsIn(1, 9),
+       .show_default = true},
+      {.names = "--kept", .variable = &room_, .check = IsByteCount()},
+  });
+  ASSERT_TRUE(set.ParseArguments({"--kept", "2GiB"}).ok());
+  EXPECT_EQ(set.Settings({"--kept", "2GiB"}),
+            "# room = 7  # the default\n# wait = 60  # the default\n# lease = 1500  # the default\n"
+            "kept = \"2GiB\"  # the command line\n");
 }
 
 TEST_F(FlagsTest, ARefusalQuotesTheValueAndSaysWhatWouldBeRight) {

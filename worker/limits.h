@@ -168,16 +168,12 @@ inline constexpr int kRankPatienceLeases = 4;
 // behind.
 inline constexpr std::chrono::milliseconds kStopPatience{5000};
 
-// Seconds that a worker which is told to stop serves on while its coordinator finishes what runs:
-// as many as a coordinator gives running requests (coordinator/service/serve_flags.h).
-inline constexpr double kDrainTimeoutS = 30;
-// ... and so much longer, so that it is the coordinator that ends them, with a reason.
+// A worker that is told to stop serves on while its coordinator finishes what runs, for as long as
+// a coordinator gives running requests (program/daemon.h), and so much longer, so that it is the
+// coordinator that ends them, with a reason.
 inline constexpr std::chrono::milliseconds kLeaveMargin{2000};
 // The pause between two looks of the main thread at whether it was let go, or told to hurry.
 inline constexpr std::chrono::milliseconds kLeaveLookInterval{20};
-// Two signals closer than this are one: a process manager may tell both a parent, which passes it
-// on, and its children.
-inline constexpr std::chrono::milliseconds kOneSignal{1000};
 
 // As peer.proto says.
 inline constexpr size_t kWorkerIdBytesMax = 128;

@@ -2,8 +2,6 @@
 
 #include <grpcpp/health_check_service_interface.h>
 
-#include <cstdio>
-#include <fstream>
 #include <thread>
 #include <utility>
 
@@ -13,6 +11,7 @@
 #include "coordinator/service/limits.h"
 #include "door/tenant.h"
 #include "nlohmann/json.hpp"
+#include "program/ready_file.h"
 #include "spdlog/spdlog.h"
 #include "transport/private_folder.h"
 
@@ -89,7 +88,7 @@ absl::Status Coordinator::Start() {
 absl::Status Coordinator::BeginToLead() {
   if (options_.lease == nullptr) {
     Lead(static_cast<uint32_t>(WallSeconds()), false);
-    return WriteReadyFile();
+    return SayReady();
   }
   engine_->StandBy(absl::StrCat("it asks for ", options_.lease->about()));
   leadership_ = std::make_unique<Leadership>(
@@ -102,12 +101,12 @@ absl::Status Coordinator::BeginToLead() {
                             .on_lead =
                                 [this](uint32_t incarnation) {
                                   Lead(incarnation, true);
-                                  const absl::Status written = WriteReadyFile();
+                                  const absl::Status written = SayReady();
                                   if (!written.ok()) spdlog::error("{}", written.ToString());
                                 },
                             .on_lost = options_.on_leads_no_more});
   // From then on that thread writes it.
-  TUTTI_RETURN_IF_ERROR(WriteReadyFile());
+  TUTTI_RETURN_IF_ERROR(SayReady());
   leadership_->Start();
   return absl::OkStatus();
 }
@@ -220,22 +219,15 @@ absl::Status Coordinator::StartPublicServer() {
   return absl::OkStatus();
 }
 
-absl::Status Coordinator::WriteReadyFile() const {
-  if (options_.ready_file.empty()) return absl::OkStatus();
-  const std::string temporary = options_.ready_file + ".new";
-  std::ofstream file(temporary, std::ios::trunc);
-  file << nlohmann::json{{"address", address()},
-                         {"admin", admin_address()},
-                         {"metrics", metrics_address()},
-                         {"state", *leads_ ? "leads" : "stands by"}}
-              .dump()
-       << "\n";
-  file.close();
-  if (!file || std::rename(temporary.c_str(), options_.ready_file.c_str()) != 0) {
-    return absl::UnavailableError(absl::StrCat("--ready-file: cannot write ", options_.ready_file,
-                                               "; choose a folder that this user may write"));
-  }
-  return absl::OkStatus();
+absl::Status Coordinator::SayReady() const {
+  const nlohmann::json ready = {{"address", address()},
+                                {"admin", admin_address()},
+                                {"metrics", metrics_address()},
+                                {"state", *leads_ ? "leads" : "stands by"}};
+  const std::string& file = options_.ready_file;
+  if (file.empty() || WriteReadyFile(file, ready.dump())) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("--ready-file: cannot write ", file,
+                                             "; choose a folder that this user may write"));
 }
 
 void Coordinator::Shutdown(Duration grace, const Hurried& hurried) {

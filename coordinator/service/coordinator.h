@@ -97,7 +97,7 @@ class Coordinator : public EngineSink {
   void OfferWeights(std::shared_ptr<const model::CheckpointDigests> digests);
   absl::Status StartPeerServer(const transport::PeerSecurity& security);
   door::PublicPort PublicPortOptions() const;
-  absl::Status WriteReadyFile() const;
+  absl::Status SayReady() const;
   // Leads at once where there is no lease, or stands by for it.
   absl::Status BeginToLead();
   void Lead(uint32_t incarnation, bool judged);

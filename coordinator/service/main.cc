@@ -1,24 +1,19 @@
 // tutti-coordinator: splits a model over workers and serves clients.
 
-#include <sys/prctl.h>
-#include <unistd.h>
-
-#include <csignal>
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
-#include "base/byte_size.h"
 #include "base/numerics_revision.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/coordinator.h"
 #include "coordinator/service/serve_flags.h"
 #include "coordinator/service/serve_layout.h"
+#include "program/daemon.h"
 #include "program/exit_code.h"
 #include "program/flags.h"
-#include "program/logging.h"
-#include "program/processor.h"
 #include "spdlog/spdlog.h"
 #include "transport/connection_table.h"
 #include "transport/grpc/grpc_runtime.h"
@@ -39,27 +34,6 @@ Exit codes: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for options, fi
 cannot be right, 3 when it has led (--etcd, --standby-lock) and leads no more: start it again, to
 stand by.)";
 
-// Whether a second signal has come, or the parent has ended that this process ends with.
-class Hurry {
- public:
-  Hurry(const sigset_t& signals, std::optional<pid_t> parent)
-      : signals_(signals), parent_(parent) {}
-  bool operator()() {
-    const timespec none = {};
-    const bool told = sigtimedwait(&signals_, nullptr, &none) > 0;
-    hurried_ |= told && clock_.Now() >= begin_ + kOneSignal;
-    hurried_ |= parent_.has_value() && getppid() != *parent_;
-    return hurried_;
-  }
-
- private:
-  const sigset_t signals_;
-  const std::optional<pid_t> parent_;
-  const SystemClock clock_{};
-  const Instant begin_ = clock_.Now();
-  bool hurried_ = false;
-};
-
 // Ends the process without a word to its workers, which obey another by now or soon, and to its
 // clients, which go on there.
 [[noreturn]] void LeadNoMore(const std::string& why) {
@@ -68,7 +42,7 @@ class Hurry {
   std::_Exit(kExitLeadsNoMore);
 }
 
-absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
+absl::Status Serve(ServeFlags flags, Daemon* daemon) {
   const SystemClock clock;
   TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<ServedModel> model,
                          ServedModel::Load(flags.model, flags.served_model_name,
@@ -76,21 +50,9 @@ absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
   EngineOptions& engine = flags.options.engine;
   engine.build = BuildStamp();
   engine.numerics_class = ToldClass(engine.numerics_class);
-  engine.lease = std::chrono::milliseconds(flags.lease_ms);
-  engine.itl_target = std::chrono::milliseconds(flags.itl_target_ms);
-  const auto seconds = [](double value) {
-    return std::chrono::duration_cast<Duration>(
-        std::chrono::duration<double>(std::min(value, 1e7)));
-  };
-  engine.max_wait = seconds(flags.max_wait_s);
-  engine.recovery_timeout = seconds(flags.recovery_timeout_s);
-  engine.reform_after = seconds(flags.reform_after_s);
   flags.options.vllm_metrics = flags.metrics_alias == "vllm";
   engine.partial_recompute = flags.partial_recompute == "on";
-  if (!flags.kept_rows.empty()) {
-    TUTTI_ASSIGN_OR_RETURN(engine.kept_rows_bytes, ParseBytes(flags.kept_rows));
-  }
-  engine.beat_interval = std::chrono::milliseconds(std::max<int64_t>(flags.lease_ms / 6, 50));
+  engine.beat_interval = std::max<Duration>(engine.lease / 6, std::chrono::milliseconds(50));
   if (engine.block_size % 16 != 0) {
     return absl::InvalidArgumentError(absl::StrCat("--block-size ", engine.block_size,
                                                    " is not a multiple of 16; write ",
@@ -105,32 +67,18 @@ absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
   flags.options.on_leads_no_more = LeadNoMore;
   spdlog::info("model '{}': {}, {} layers, context {}", model->name, model->config.architecture,
                model->config.num_layers, model->max_model_len);
-  const auto grace =
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.drain_timeout_s));
   Coordinator coordinator(std::move(model), flags.options);
   TUTTI_RETURN_IF_ERROR(coordinator.Start());
   spdlog::info("clients at {}, workers at {}, operators at {}; waiting for workers",
                coordinator.address(), flags.options.peer_listen, coordinator.admin_address());
-  int signal = 0;
-  sigwait(&signals, &signal);
-  spdlog::info("{}: draining", signal == SIGINT ? "SIGINT" : "SIGTERM");
-  Hurry hurry(signals, flags.exit_with_parent ? std::optional<pid_t>(parent) : std::nullopt);
-  coordinator.Shutdown(grace, [&hurry] { return hurry(); });
+  daemon->AwaitEnd("draining");
+  coordinator.Shutdown(flags.daemon.drain_timeout, [daemon] { return daemon->hurried(); });
   return absl::OkStatus();
 }
 
-// The exit code.
-int Complain(const absl::Status& status) {
-  SayLast(absl::StrCat("tutti-coordinator: ", std::string(status.message())));
-  return ExitCodeOfStart(status);
-}
-
 int Main(int argc, char** argv) {
-  const pid_t parent = getppid();
-  if (const absl::Status fit = CheckProcessor(); !fit.ok()) {
-    Complain(fit);
-    return kExitCannotStart;
-  }
+  Daemon daemon("tutti-coordinator");
+  if (!daemon.can_run()) return kExitCannotStart;
   ServeFlags flags;
   FlagSet program("tutti-coordinator",
                   "Splits one language model over worker processes and serves it over gRPC.");
@@ -138,20 +86,13 @@ int Main(int argc, char** argv) {
   program.AddFooter(kFooter);
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   if (const absl::Status read = ReadCertificateFolder(program, &flags); !read.ok()) {
-    return Complain(read);
+    return daemon.Complain(read);
   }
-  SetUpLog("coordinator", flags.log_level, flags.log_format);
+  daemon.Begin("coordinator", flags.daemon);
   transport::TakeLogOfProtobuf();
-  // Before any thread exists, so that all inherit the mask and only sigwait sees these.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  if (flags.exit_with_parent) prctl(PR_SET_PDEATHSIG, SIGTERM);
   spdlog::info("descriptors: {}", transport::RaiseDescriptorLimit());
-  const absl::Status served = Serve(std::move(flags), signals, parent);
-  return served.ok() ? 0 : Complain(served);
+  const absl::Status served = Serve(std::move(flags), &daemon);
+  return served.ok() ? 0 : daemon.Complain(served);
 }
 
 }  // namespace

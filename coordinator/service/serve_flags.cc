@@ -6,7 +6,7 @@
 #include "base/build_info.h"
 #include "base/ports.h"
 #include "coordinator/limits.h"
-#include "program/logging.h"
+#include "program/shared_flags.h"
 #include "transport/certificate_folder.h"
 #include "transport/private_folder.h"
 
@@ -21,7 +21,7 @@ void AddModelFlags(FlagSet* set, ServeFlags* flags) {
        .required = true},
       {.names = "--served-model-name",
        .variable = &flags->served_model_name,
-       .help = "Name clients ask for (default: the directory's)"},
+       .help = HelpIn(kCoordinatorFlags, "--served-model-name")},
       {.names = "--chat-template",
        .variable = &flags->chat_template,
        .help = "File of the Jinja template for chats (default: the checkpoint's own)"},
@@ -70,9 +70,7 @@ void AddPortFlags(FlagSet* set, ServeFlags* flags) {
                "proxy, encrypts and keeps strangers out. --certs is then for workers' port alone"},
       {.names = "--public-role",
        .variable = &options->public_role,
-       .help = "What callers without a certificate may do: client, or gateway, who names tenants "
-               "and may ask for priority below 0; auto: gateway on a Unix socket in a folder of "
-               "mode 0700, else client",
+       .help = HelpIn(kCoordinatorFlags, "--public-role"),
        .check = OneOf("auto,client,gateway"),
        .show_default = true},
       {.names = "--peer-tls-cert",
@@ -100,7 +98,7 @@ void AddCacheFlags(FlagSet* set, EngineOptions* engine) {
   set->Add({
       {.names = "--block-size",
        .variable = &engine->block_size,
-       .help = "Tokens per KV block, a multiple of 16",
+       .help = HelpIn(kCoordinatorFlags, "--block-size"),
        .check = IntegerIn(16, 1024),
        .show_default = true},
       {.names = "--kv-tokens",
@@ -119,35 +117,33 @@ void AddStepFlags(FlagSet* set, ServeFlags* flags) {
   set->Add({
       {.names = "--max-batch-tokens",
        .variable = &engine->max_batch_tokens,
-       .help = "Rows of the largest step",
+       .help = HelpIn(kCoordinatorFlags, "--max-batch-tokens"),
        .check = IntegerIn(1, 65536),
        .show_default = true},
       {.names = "--chunk-tokens",
        .variable = &engine->chunk_tokens,
-       .help = "Rows of one prompt in a step at most; 0: all that a step has, or where there are "
-               "stages, an even part of what is to be computed",
+       .help = HelpIn(kCoordinatorFlags, "--chunk-tokens"),
        .check = IntegerIn(0, 65536),
        .show_default = true},
       {.names = "--itl-target",
-       .variable = &flags->itl_target_ms,
-       .help = "Milliseconds that a step may take for the sake of prompts while somebody waits for "
-               "the next token of an answer; 0: any time",
-       .check = IntegerIn(0, 600000),
+       .variable = &engine->itl_target,
+       .help = HelpIn(kCoordinatorFlags, "--itl-target"),
+       .check = MillisecondsIn(0, 600000),
        .show_default = true},
       {.names = "--max-num-seqs",
        .variable = &engine->max_sequences,
-       .help = "Sequences running at once",
+       .help = HelpIn(kCoordinatorFlags, "--max-num-seqs"),
        .check = IntegerIn(1, 65536),
        .show_default = true},
       {.names = "--max-waiting",
        .variable = &engine->max_waiting,
-       .help = "Requests waiting; more are refused",
+       .help = HelpIn(kCoordinatorFlags, "--max-waiting"),
        .check = IntegerIn(0, 1000000),
        .show_default = true},
       {.names = "--max-wait",
-       .variable = &flags->max_wait_s,
-       .help = "Seconds that one may have to wait, at the pace of late; more is refused; 0: any",
-       .check = NotNegative(),
+       .variable = &engine->max_wait,
+       .help = HelpIn(kCoordinatorFlags, "--max-wait"),
+       .check = AnySeconds(),
        .show_default = true},
   });
 }
@@ -161,7 +157,7 @@ void AddServiceFlags(FlagSet* set, ServeFlags* flags) {
                "then tells whether another tenant has sent the same text before"},
       {.names = "--max-model-len",
        .variable = &flags->max_model_len,
-       .help = "Context length; 0: the model's",
+       .help = HelpIn(kCoordinatorFlags, "--max-model-len"),
        .check = NotNegative()},
       {.names = "--numerics-class",
        .variable = &engine.numerics_class,
@@ -172,52 +168,34 @@ void AddServiceFlags(FlagSet* set, ServeFlags* flags) {
        .variable = &engine.mix_numerics,
        .help = "Allow one pipeline of several numerics classes: answers then depend on the layout"},
       {.names = "--lease-ms",
-       .variable = &flags->lease_ms,
-       .help = "A worker without progress for so long is lost",
-       .check = IntegerIn(200, 600000),
+       .variable = &engine.lease,
+       .help = HelpIn(kCoordinatorFlags, "--lease-ms"),
+       .check = MillisecondsIn(200, 600000),
        .show_default = true},
       {.names = "--recovery-timeout",
-       .variable = &flags->recovery_timeout_s,
-       .help = "Seconds that requests wait for a pipeline in the place of one that was lost",
-       .check = NotNegative(),
+       .variable = &engine.recovery_timeout,
+       .help = HelpIn(kCoordinatorFlags, "--recovery-timeout"),
+       .check = AnySeconds(),
        .show_default = true},
       {.names = "--reform-after",
-       .variable = &flags->reform_after_s,
-       .help = "Seconds after which a pipeline whose worker does not come back forms of those that "
-               "are left, where they can hold the model",
-       .check = NotNegative(),
+       .variable = &engine.reform_after,
+       .help = HelpIn(kCoordinatorFlags, "--reform-after"),
+       .check = AnySeconds(),
        .show_default = true},
       {.names = "--partial-recompute",
        .variable = &flags->partial_recompute,
-       .help = "on: when a worker is lost, its stage alone is computed again and the others keep "
-               "their KV; off: all stages are",
+       .help = HelpIn(kCoordinatorFlags, "--partial-recompute"),
        .environment = "TUTTI_PARTIAL_RECOMPUTE",
        .check = OneOf("on,off"),
        .show_default = true},
       {.names = "--kept-rows",
-       .variable = &flags->kept_rows,
-       .help = "Memory of each worker for the rows that it has sent on, such as 2GiB: a worker in "
-               "the place of the next begins with them; unset: what placement leaves",
+       .variable = &engine.kept_rows_bytes,
+       .help = HelpIn(kCoordinatorFlags, "--kept-rows"),
        .environment = "TUTTI_KEPT_ROWS",
-       .check = IsSize()},
-      {.names = "--drain-timeout",
-       .variable = &flags->drain_timeout_s,
-       .help = "Seconds running requests get to finish; a second signal ends them",
-       .check = NotNegative(),
-       .show_default = true},
-      {.names = "--log-level",
-       .variable = &flags->log_level,
-       .help = "trace, debug, info, warn or error",
-       .check = OneOf("trace,debug,info,warn,error")},
-      {.names = "--log-format",
-       .variable = &flags->log_format,
-       .help = "Of the log on stderr: text, or json for an object a line",
-       .check = OneOf(kLogFormats),
-       .show_default = true},
-      {.names = "--exit-with-parent",
-       .variable = &flags->exit_with_parent,
-       .help = "End when the process that started this one ends"},
+       .check = IsByteCount()},
   });
+  AddDaemonFlags("Seconds running requests get to finish; a second signal ends them", set,
+                 &flags->daemon);
 }
 
 void AddWeightsFlags(FlagSet* set, CoordinatorOptions* options) {
@@ -246,10 +224,10 @@ void AddMetricsFlags(FlagSet* set, ServeFlags* flags) {
        .check = OneOf("vllm")},
       {.names = "--traces",
        .variable = &flags->options.traces.file,
-       .help = "Append spans of requests to this file, as OTLP's JSON, a batch a line"},
+       .help = HelpIn(kTraceFlags, "--traces")},
       {.names = "--otlp-endpoint",
        .variable = &flags->options.traces.endpoint,
-       .help = "Send them to this collector (OTLP over HTTP, JSON), such as http://127.0.0.1:4318"},
+       .help = HelpIn(kTraceFlags, "--otlp-endpoint")},
   });
 }
 

@@ -8,6 +8,7 @@
 #include "placement/device_map.h"
 #include "placement/layout_flags.h"
 #include "program/group_place.h"
+#include "program/shared_flags.h"
 #include "spdlog/spdlog.h"
 
 namespace tutti::coordinator {
@@ -17,17 +18,16 @@ void AddLayoutFlags(FlagSet* set, LayoutFlags* flags, EngineOptions* engine) {
   set->Add({
       {.names = "--pipeline-parallel-size",
        .variable = &flags->stages,
-       .help = "Stages the layers are split over, or auto: chosen from the workers that join; "
-               "unset: what the device map says, LWS_GROUP_SIZE where a LeaderWorkerSet's "
-               "controller has set it and no other size is given, or 1"},
+       .help = absl::StrCat(
+           HelpIn(kCoordinatorFlags, "--pipeline-parallel-size"),
+           "; unset: what the device map says, LWS_GROUP_SIZE where a LeaderWorkerSet's controller "
+           "has set it and no other size is given, or 1")},
       {.names = "--tensor-parallel-size",
        .variable = &flags->ranks,
-       .help = "Ranks each layer is split over: 1, 2, 4 or 8 workers per stage, or auto; of each "
-               "stage: 1,2; unset: 1"},
+       .help = HelpIn(kCoordinatorFlags, "--tensor-parallel-size")},
       {.names = "--expert-split",
        .variable = &flags->expert_split,
-       .help = "How ranks share the experts of a mixture: the width of each, or whole experts. "
-               "The answers are the same, to the bit",
+       .help = HelpIn(kCoordinatorFlags, "--expert-split"),
        .check = OneOf("width,expert"),
        .show_default = true},
       {.names = "--pipelines",
@@ -43,20 +43,18 @@ void AddLayoutFlags(FlagSet* set, LayoutFlags* flags, EngineOptions* engine) {
        .show_default = true},
       {.names = "--layout",
        .variable = &flags->layout,
-       .help = "auto: stages and ranks too are chosen from the workers that join",
+       .help = HelpIn(kCoordinatorFlags, "--layout"),
        .check = OneOf("auto")},
       {.names = "--device-map",
        .variable = &flags->device_map,
-       .help = "auto, balanced, balanced_low_0, sequential, a HuggingFace device map (JSON), or "
-               "a file [{\"worker\": \"w0\", \"layers\": 12}, …], in order of stages",
+       .help = HelpIn(kCoordinatorFlags, "--device-map"),
        .environment = "TUTTI_DEVICE_MAP"},
       {.names = "--max-memory",
        .variable = &flags->max_memory,
-       .help = "What of each worker may be used, by number or name: 0=20GiB,w3=40GiB; others "
-               "are left out"},
+       .help = HelpIn(kCoordinatorFlags, "--max-memory")},
       {.names = "--min-workers",
        .variable = &engine->min_workers,
-       .help = "Form nothing before so many workers have joined; 0: no such number",
+       .help = absl::StrCat(HelpIn(kCoordinatorFlags, "--min-workers"), "; 0: no such number"),
        .check = IntegerIn(0, static_cast<int64_t>(kWorkerLinksMax)),
        .show_default = true},
   });

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "gateway/parse/answer_form.h"
-#include "program/logging.h"
+#include "program/shared_flags.h"
 #include "transport/grpc/grpc_address.h"
 
 namespace tutti::gateway {
@@ -41,10 +41,10 @@ void AddServiceFlags(FlagSet* set, GatewayFlags* flags) {
                      "coordinator on this machine",
              .check = IsAddresses()},
             {.names = "--resume-within",
-             .variable = &flags->resume_within_s,
+             .variable = &flags->client.resume_within,
              .help = "Seconds to try to go on with an answer that broke off, and to wait with a "
                      "new one for a service that was there until then; 0: neither",
-             .check = NumberIn(0, 1e6),
+             .check = SecondsIn(0, 1e6),
              .show_default = true},
             {.names = "--allow-inexact",
              .variable = &flags->client.allow_inexact,
@@ -125,18 +125,17 @@ void AddAnswerFlags(FlagSet* set, GatewayFlags* flags) {
   static const auto* const reasoning = new std::string("auto," + ReasoningFormNames());
   set->Add({{.names = "--tool-parser",
              .variable = &flags->tool_parser,
-             .help = "How the model writes calls of functions; auto: by its chat template; none: "
-                     "calls stay text",
+             .help = HelpIn(kGatewayFlags, "--tool-parser"),
              .check = OneOf(*tools),
              .show_default = true},
             {.names = "--reasoning-parser",
              .variable = &flags->reasoning_parser,
-             .help = "How it marks its reasoning; auto: by its chat template; none: it stays text",
+             .help = HelpIn(kGatewayFlags, "--reasoning-parser"),
              .check = OneOf(*reasoning),
              .show_default = true},
             {.names = "--reasoning-content",
              .variable = &flags->reasoning_content,
-             .help = "Reasoning is in reasoning_content too, its older name"}},
+             .help = HelpIn(kGatewayFlags, "--reasoning-content")}},
            "Answers");
 }
 
@@ -181,30 +180,16 @@ void AddGatewayFlags(FlagSet* set, GatewayFlags* flags) {
   set->Add({
       {.names = "--traces",
        .variable = &flags->traces.file,
-       .help = "Append spans of requests to this file, as OTLP's JSON, a batch a line"},
+       .help = HelpIn(kTraceFlags, "--traces")},
       {.names = "--otlp-endpoint",
        .variable = &flags->traces.endpoint,
-       .help = "Send them to this collector (OTLP over HTTP, JSON), such as http://127.0.0.1:4318"},
+       .help = HelpIn(kTraceFlags, "--otlp-endpoint")},
       {.names = "--ready-file",
        .variable = &flags->ready_file,
        .help = "Write {\"address\": ...} here once it listens"},
-      {.names = "--drain-timeout",
-       .variable = &flags->drain_timeout_s,
-       .help = "Seconds running requests get to finish; a second signal ends them",
-       .check = NotNegative(),
-       .show_default = true},
-      {.names = "--log-level",
-       .variable = &flags->log_level,
-       .help = "trace, debug, info, warn or error",
-       .check = OneOf("trace,debug,info,warn,error")},
-      {.names = "--log-format",
-       .variable = &flags->log_format,
-       .help = "Of the log on stderr: text, or json for an object a line",
-       .check = OneOf(kLogFormats)},
-      {.names = "--exit-with-parent",
-       .variable = &flags->exit_with_parent,
-       .help = "End when the process that started this one ends"},
   });
+  AddDaemonFlags("Seconds running requests get to finish; a second signal ends them", set,
+                 &flags->daemon);
   set->AddFooter(kFooter);
 }
 

@@ -7,6 +7,7 @@
 #include "client/client_options.h"
 #include "gateway/http/server.h"
 #include "metrics/span_writer.h"
+#include "program/daemon.h"
 #include "program/flags.h"
 
 namespace tutti::gateway {
@@ -18,7 +19,6 @@ struct GatewayFlags {
   bool http_plaintext = false;
   bool without_keys = false;
   client::ClientOptions client;  // `admin`: several of them, with commas between
-  double resume_within_s = Seconds(client::kResumeWithin);
   std::string certificate_folder;
   std::string api_keys;
   std::vector<std::string> allowed_hosts;
@@ -28,10 +28,7 @@ struct GatewayFlags {
   bool reasoning_content = false;
   metrics::TraceOptions traces;
   std::string ready_file;
-  double drain_timeout_s = 10;
-  std::string log_level = "info";
-  std::string log_format = "text";
-  bool exit_with_parent = false;
+  DaemonFlags daemon = {.drain_timeout = std::chrono::seconds(10)};
 };
 
 void AddGatewayFlags(FlagSet* set, GatewayFlags* flags);

@@ -1,12 +1,7 @@
 // tutti-gateway: OpenAI's HTTP API, and our own over gRPC, in front of one or more coordinators.
-#include <sys/prctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,15 +10,16 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/thread.h"
 #include "client/endpoints.h"
 #include "door/heap_trimmer.h"
 #include "gateway/grpc/grpc_port.h"
 #include "gateway/limits.h"
 #include "gateway/service/gateway.h"
 #include "gateway/service/gateway_flags.h"
+#include "program/daemon.h"
 #include "program/exit_code.h"
-#include "program/logging.h"
-#include "program/processor.h"
+#include "program/ready_file.h"
 #include "spdlog/spdlog.h"
 #include "transport/connection_table.h"
 #include "transport/grpc/grpc_runtime.h"
@@ -31,37 +27,11 @@
 namespace tutti::gateway {
 namespace {
 
-// Whether a second signal has come, or the parent has ended that this process ends with.
-class Hurry {
- public:
-  Hurry(const sigset_t& signals, std::optional<pid_t> parent)
-      : signals_(signals), parent_(parent) {}
-  bool operator()() const {
-    const timespec none = {};
-    const bool told = sigtimedwait(&signals_, nullptr, &none) > 0;
-    return (told && clock_.Now() >= begin_ + kOneSignal) ||
-           (parent_.has_value() && getppid() != *parent_);
-  }
-
- private:
-  const sigset_t signals_;
-  const std::optional<pid_t> parent_;
-  const SystemClock clock_{};
-  const Instant begin_ = clock_.Now();
-};
-
-// Written aside and renamed: a reader never sees a part of the file.
-absl::Status WriteReadyFile(const std::string& path, const std::string& address,
-                            const std::string& grpc) {
-  if (path.empty()) return absl::OkStatus();
-  const std::string aside = path + ".new";
-  std::ofstream file(aside, std::ios::trunc);
-  file << nlohmann::json{{"address", address}, {"grpc", grpc}}.dump() << "\n";
-  file.close();
-  if (!file || std::rename(aside.c_str(), path.c_str()) != 0) {
-    return absl::UnavailableError(absl::StrCat("--ready-file: cannot write ", path));
-  }
-  return absl::OkStatus();
+absl::Status SayReady(const std::string& path, const std::string& address,
+                      const std::string& grpc) {
+  const nlohmann::json ready = {{"address", address}, {"grpc", grpc}};
+  if (path.empty() || WriteReadyFile(path, ready.dump())) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("--ready-file: cannot write ", path));
 }
 
 absl::StatusOr<DoorRules> MakeRules(const GatewayFlags& flags) {
@@ -86,7 +56,7 @@ ParseRules MakeParseRules(const GatewayFlags& flags) {
 
 // Lets what runs finish within the grace, then ends it; whether it did. `grpc`: null where there is
 // none.
-bool Leave(Duration grace, const Hurry& hurry, Gateway* gateway, HttpServer* server, GrpcPort* grpc,
+bool Leave(Duration grace, Daemon* daemon, Gateway* gateway, HttpServer* server, GrpcPort* grpc,
            const Upstream& upstream) {
   const SystemClock clock;
   const auto under_way = [&] {
@@ -97,7 +67,7 @@ bool Leave(Duration grace, const Hurry& hurry, Gateway* gateway, HttpServer* ser
   };
   const auto wait = [&](Instant deadline, bool may_hurry) {
     while (under_way() > 0) {
-      if (clock.Now() >= deadline || (may_hurry && hurry())) return false;
+      if (clock.Now() >= deadline || (may_hurry && daemon->hurried())) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     return true;
@@ -131,18 +101,12 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> StartGrpc(const GatewayFlags& flags, D
 }
 
 // Within so many descriptors, which the ports share.
-absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, const sigset_t& signals,
-                   pid_t parent) {
+absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, Daemon* daemon) {
   TUTTI_RETURN_IF_ERROR(CheckDoors(flags));
   const SystemClock clock;
-  const auto seconds = [](double value) {
-    return std::chrono::duration_cast<Duration>(
-        std::chrono::duration<double>(std::min(value, 1e7)));
-  };
   client::ClientOptions options = flags.client;
   TUTTI_RETURN_IF_ERROR(
       Annotate(client::FillFromFolder(flags.certificate_folder, &options), "--certs"));
-  options.resume_within = seconds(flags.resume_within_s);
   TUTTI_ASSIGN_OR_RETURN(auto client, client::Client::Create(options));
   TUTTI_ASSIGN_OR_RETURN(DoorRules rules, MakeRules(flags));
   TUTTI_ASSIGN_OR_RETURN(auto asks, StatusFeed::MakeAsks(options, options.admin));
@@ -176,14 +140,11 @@ absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, const sigset_
                                               server.get(), console.traffic(), spans.get()));
   gateway.set_grpc(grpc.get());
   TUTTI_RETURN_IF_ERROR(
-      WriteReadyFile(flags.ready_file, server->address(), grpc == nullptr ? "" : grpc->address()));
-  std::thread loop([&server] { server->Run(); });
-  int signal = 0;
-  sigwait(&signals, &signal);
-  spdlog::info("{}: draining", signal == SIGINT ? "SIGINT" : "SIGTERM");
-  const Hurry hurry(signals, flags.exit_with_parent ? std::optional<pid_t>(parent) : std::nullopt);
+      SayReady(flags.ready_file, server->address(), grpc == nullptr ? "" : grpc->address()));
+  std::thread loop = StartThread("the server", [&server] { server->Run(); });
+  daemon->AwaitEnd("draining");
   const bool ended =
-      Leave(seconds(flags.drain_timeout_s), hurry, &gateway, server.get(), grpc.get(), upstream);
+      Leave(flags.daemon.drain_timeout, daemon, &gateway, server.get(), grpc.get(), upstream);
   if (!ended && (upstream.calls > 0 || (grpc != nullptr && grpc->under_way() > 0))) {
     // Calls that do not end even so hold what would be destroyed now.
     spdlog::warn("calls did not end, {} of them of Generate", upstream.calls.load());
@@ -198,42 +159,25 @@ absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, const sigset_
   return absl::OkStatus();
 }
 
-// The exit code.
-int Complain(const absl::Status& status) {
-  SayLast(absl::StrCat("tutti-gateway: ", std::string(status.message())));
-  return ExitCodeOfStart(status);
-}
-
 int Main(int argc, char** argv) {
-  const pid_t parent = getppid();
-  if (const absl::Status fit = CheckProcessor(); !fit.ok()) {
-    Complain(fit);
-    return kExitCannotStart;
-  }
+  Daemon daemon("tutti-gateway");
+  if (!daemon.can_run()) return kExitCannotStart;
   GatewayFlags flags;
   FlagSet program(
       "tutti-gateway",
       "Serves OpenAI's HTTP API, and our own over gRPC, in front of one or more coordinators.");
   AddGatewayFlags(&program, &flags);
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
-  SetUpLog("gateway", flags.log_level, flags.log_format);
+  daemon.Begin("gateway", flags.daemon);
   transport::TakeLogOfProtobuf();
-  // Before any thread exists, so that all inherit the mask and only sigwait sees these.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  if (flags.exit_with_parent) prctl(PR_SET_PDEATHSIG, SIGTERM);
   const int64_t descriptors = transport::RaiseDescriptorLimit();
   // Both ports have the same of what the process can give; what --max-connections leaves is gRPC's.
   const int64_t of_ports = transport::PortDescriptors(descriptors);
   flags.server.connections_max =
       std::min(flags.server.connections_max, flags.grpc.empty() ? of_ports : of_ports / 2);
-  const absl::Status served = Serve(flags, descriptors, signals, parent);
-  if (served.ok()) return 0;
-  return Complain(served);
+  const absl::Status served = Serve(flags, descriptors, &daemon);
+  return served.ok() ? 0 : daemon.Complain(served);
 }
 
 }  // namespace

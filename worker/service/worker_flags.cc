@@ -8,11 +8,10 @@
 #include "absl/strings/str_split.h"
 #include "base/address.h"
 #include "base/build_info.h"
-#include "base/byte_size.h"
 #include "base/ports.h"
 #include "program/group_place.h"
-#include "program/logging.h"
 #include "program/machine.h"
+#include "program/shared_flags.h"
 #include "transport/certificate_folder.h"
 #include "transport/private_folder.h"
 #include "worker/device_choice.h"
@@ -112,9 +111,10 @@ void AddDeviceFlags(FlagSet* set, WorkerFlags* flags) {
   WorkerOptions& worker = flags->worker;
   set->Add({
       {.names = "--memory",
-       .variable = &flags->memory,
+       .variable = &worker.memory_bytes,
        .help = "For weights, KV cache and work, such as 4GiB; unset or 0: 90 % of what is "
-               "available"},
+               "available",
+       .check = IsByteCount()},
       {.names = "--threads",
        .variable = &worker.threads,
        .help = "Compute threads; 0: all CPUs it may use",
@@ -131,25 +131,21 @@ void AddDeviceFlags(FlagSet* set, WorkerFlags* flags) {
        .help = "Take a GPU that another worker has taken, too; give each a --memory"},
       {.names = "--cuda-graphs",
        .variable = &flags->cuda_graphs,
-       .help = "on, or off: every kernel of a GPU starts by itself; slower, the same bits",
+       .help = HelpIn(kWorkerFlags, "--cuda-graphs"),
        .check = OneOf("on,off"),
        .show_default = true},
       {.names = "--cuda-early-kernels",
        .variable = &flags->cuda_early_kernels,
-       .help = "on, or off: no kernel of a GPU begins before the one before has ended; slower, "
-               "the same bits",
+       .help = HelpIn(kWorkerFlags, "--cuda-early-kernels"),
        .check = OneOf("on,off"),
        .show_default = true},
       {.names = "--shared-memory-dir",
        .variable = &worker.shared_memory_dir,
-       .help = "Ranks of a stage that see the same folder exchange through memory in it; empty: "
-               "over their links",
+       .help = HelpIn(kWorkerFlags, "--shared-memory-dir"),
        .show_default = true},
       {.names = "--device-exchange",
        .variable = &flags->device_exchange,
-       .help = "Which workers' GPUs exchange directly, through NCCL: off, machine (those of one "
-               "machine) or network (others too; NCCL neither encrypts nor authenticates). "
-               "Otherwise through the host",
+       .help = HelpIn(kWorkerFlags, "--device-exchange"),
        .check = OneOf("off,machine,network"),
        .show_default = true},
   });
@@ -160,8 +156,7 @@ void AddSpeedFlags(FlagSet* set, WorkerFlags* flags) {
   set->Add({
       {.names = "--speed",
        .variable = &flags->speed,
-       .help = "What the coordinator is told of this worker's speed: auto (CPUs measure at start, "
-               "0.2 s; GPUs say nothing), off, or 900GB/s@71Tflop/s (reading weights, multiplying)",
+       .help = HelpIn(kWorkerFlags, "--speed"),
        .show_default = true},
       {.names = "--speed-file",
        .variable = &worker.speed_file,
@@ -169,13 +164,12 @@ void AddSpeedFlags(FlagSet* set, WorkerFlags* flags) {
                "another, and equal ones once"},
       {.names = "--tune",
        .variable = &flags->tune,
-       .help = "auto: CPUs choose at start how kernels fetch and divide weights, by measuring "
-               "them (1.5 s; models from 256 MiB); off: as usual. The same bits either way",
+       .help = HelpIn(kWorkerFlags, "--tune"),
        .check = OneOf("auto,off"),
        .show_default = true},
       {.names = "--numerics-class",
        .variable = &worker.numerics_class,
-       .help = "Compute in this class, such as cpu-f32; unset: the machine's best"},
+       .help = HelpIn(kWorkerFlags, "--numerics-class")},
   });
 }
 
@@ -198,25 +192,9 @@ void AddProcessFlags(FlagSet* set, WorkerFlags* flags) {
        .help = "Serve /metrics for Prometheus, and /healthz, at this address and port, over plain "
                "HTTP to everybody who reaches it; unset: nowhere",
        .environment = "TUTTI_WORKER_METRICS"},
-      {.names = "--log-level",
-       .variable = &flags->log_level,
-       .help = "trace, debug, info, warn or error",
-       .check = OneOf("trace,debug,info,warn,error"),
-       .show_default = true},
-      {.names = "--log-format",
-       .variable = &flags->log_format,
-       .help = "Of the log on stderr: text, or json for an object a line",
-       .check = OneOf(kLogFormats),
-       .show_default = true},
-      {.names = "--drain-timeout",
-       .variable = &flags->drain_timeout_s,
-       .help = "Seconds a worker that is told to stop serves what runs; told twice, it stops",
-       .check = NotNegative(),
-       .show_default = true},
-      {.names = "--exit-with-parent",
-       .variable = &flags->exit_with_parent,
-       .help = "End when the process that started this one ends"},
   });
+  AddDaemonFlags("Seconds a worker that is told to stop serves what runs; told twice, it stops",
+                 set, &flags->daemon);
 }
 
 }  // namespace
@@ -313,11 +291,6 @@ absl::Status ResolveWorkerFlags(WorkerFlags* flags) {
   TUTTI_RETURN_IF_ERROR(ResolveModel(&flags->worker));
   TUTTI_RETURN_IF_ERROR(ResolvePeers(flags));
   flags->worker.device_exchange = ScopeNamed(flags->device_exchange);
-  if (!flags->memory.empty()) {
-    auto bytes = ParseBytes(flags->memory);
-    if (!bytes.ok()) return Annotate(bytes.status(), "--memory");
-    flags->worker.memory_bytes = *bytes;
-  }
   flags->worker.cuda_graphs = flags->cuda_graphs == "on";
   flags->worker.cuda_early_kernels = flags->cuda_early_kernels == "on";
   flags->worker.tune_kernels = flags->tune == "auto";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "program/daemon.h"
 #include "program/flags.h"
 #include "worker/limits.h"
 #include "worker/service/worker.h"
@@ -21,17 +22,13 @@ struct WorkerFlags {
   std::vector<std::string> peer_networks;
   std::vector<std::string> peer_names;
   std::string certificate_folder;
-  std::string memory;
   std::string speed = "auto";
   std::string tune = "auto";
   std::string device_exchange = "machine";
   std::string cuda_graphs = "on";
   std::string cuda_early_kernels = "on";
-  std::string log_level = "info";
-  std::string log_format = "text";
-  double drain_timeout_s = kDrainTimeoutS;
+  DaemonFlags daemon;
   bool share_devices = false;
-  bool exit_with_parent = false;
 };
 
 void AddWorkerFlags(FlagSet* set, WorkerFlags* flags);

@@ -1,20 +1,14 @@
 #include "worker/service/worker_main.h"
 
-#include <sys/prctl.h>
-#include <unistd.h>
-
-#include <csignal>
 #include <cstdlib>
 #include <optional>
 
-#include "absl/strings/str_cat.h"
 #include "base/byte_size.h"
 #include "kernels/plugin_loader.h"
+#include "program/daemon.h"
 #include "program/exit_code.h"
 #include "program/flags.h"
-#include "program/logging.h"
 #include "program/machine.h"
-#include "program/processor.h"
 #include "spdlog/spdlog.h"
 #include "transport/connection_table.h"
 #include "transport/grpc/grpc_runtime.h"
@@ -26,12 +20,6 @@
 
 namespace tutti::worker {
 namespace {
-
-// The exit code.
-int Complain(const absl::Status& status) {
-  SayLast(absl::StrCat("tutti-worker: ", std::string(status.message())));
-  return ExitCodeOfStart(status);
-}
 
 // The device that is asked for is taken, though the machine or a limit of its container gives less.
 void WarnOfTooMuch(const WorkerOptions& worker) {
@@ -60,55 +48,44 @@ void SayLostDevice(const char* line) {
   spdlog::default_logger()->flush();
 }
 
-// SIGTERM when the parent ends, also when it ended before this call.
-void ExitWithParent(pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) std::raise(SIGTERM);
-}
-
 // Serves until the coordinator lets go, for `grace` and a margin at most. A second signal hurries,
 // and a parent that has ended needs nothing any more.
-void LeaveInOrder(Worker* worker, Duration grace, const sigset_t& signals,
-                  std::optional<pid_t> parent) {
+void LeaveInOrder(Worker* worker, Duration grace, Daemon* daemon) {
   const SystemClock clock;
-  const Instant begin = clock.Now();
+  const Instant give_up = clock.Now() + grace + kLeaveMargin;
   worker->Leave(grace);
-  const timespec look = {.tv_sec = 0, .tv_nsec = Duration(kLeaveLookInterval).count()};
-  while (!worker->has_left() && clock.Now() < begin + grace + kLeaveMargin) {
-    if (parent.has_value() && getppid() != *parent) return;
-    const bool told = sigtimedwait(&signals, nullptr, &look) > 0;
-    if (told && clock.Now() >= begin + kOneSignal) return spdlog::info("told again: stopping now");
+  while (!worker->has_left() && clock.Now() < give_up) {
+    switch (daemon->AwaitHurry(kLeaveLookInterval)) {
+      case Daemon::Hurry::kNo:
+        continue;
+      case Daemon::Hurry::kToldAgain:
+        return spdlog::info("told again: stopping now");
+      case Daemon::Hurry::kParentEnded:
+        return;
+    }
   }
 }
 
 }  // namespace
 
 int WorkerMain(int argc, char** argv) {
-  const pid_t parent = getppid();
-  if (const absl::Status fit = CheckProcessor(); !fit.ok()) {
-    Complain(fit);
-    return kExitCannotStart;
-  }
+  Daemon daemon("tutti-worker");
+  if (!daemon.can_run()) return kExitCannotStart;
   WorkerFlags flags;
   FlagSet program("tutti-worker", "Serves one shard of a language model to a tutti-coordinator.");
   AddWorkerFlags(&program, &flags);
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   kernels::LoadGpuKernelsAtOnce(flags.worker.numerics_class);
-  if (const absl::Status status = ResolveWorkerFlags(&flags); !status.ok()) return Complain(status);
-  SetUpLog(flags.worker.worker_id, flags.log_level, flags.log_format);
+  if (const absl::Status status = ResolveWorkerFlags(&flags); !status.ok()) {
+    return daemon.Complain(status);
+  }
+  daemon.Begin(flags.worker.worker_id, flags.daemon);
   transport::TakeLogOfProtobuf();
-  // Before any thread exists, so that all inherit the mask and only sigwait sees these.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  if (flags.exit_with_parent) ExitWithParent(parent);
   // It writes the environment, which no other thread may be reading.
   KeepNcclOnThisMachine(flags.worker.device_exchange);
   HeldDevice held;
   const absl::Status chosen = ResolveDevice(flags.share_devices, &flags.worker, &held);
-  if (!chosen.ok()) return Complain(chosen);
+  if (!chosen.ok()) return daemon.Complain(chosen);
   spdlog::info("descriptors: {}", transport::RaiseDescriptorLimit());
   WarnOfTooMuch(flags.worker);
   flags.worker.on_lost_device = SayLostDevice;
@@ -117,14 +94,9 @@ int WorkerMain(int argc, char** argv) {
     spdlog::info("{}", std::string(worker.status().message()));
     return 0;
   }
-  if (!worker.ok()) return Complain(worker.status());
-  int signal = 0;
-  sigwait(&signals, &signal);
-  spdlog::info("{}: leaving", signal == SIGINT ? "SIGINT" : "SIGTERM");
-  LeaveInOrder(
-      worker->get(),
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.drain_timeout_s)),
-      signals, flags.exit_with_parent ? std::optional<pid_t>(parent) : std::nullopt);
+  if (!worker.ok()) return daemon.Complain(worker.status());
+  daemon.AwaitEnd("leaving");
+  LeaveInOrder(worker->get(), flags.daemon.drain_timeout, &daemon);
   if (!(*worker)->Stop()) {
     spdlog::warn("leaving in the middle of loading");
     spdlog::default_logger()->flush();
