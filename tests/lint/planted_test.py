@@ -153,6 +153,15 @@ class ClassFilesTest(PlantedTest):
 
 class LocksTest(PlantedTest):
 
+    def test_threads_that_throw(self):
+        for started in ("auto t = std::thread([] {});", "std::thread t([] {});", "std::jthread t{Run};",
+                        "std::thread(&A::Run, this).detach();"):
+            self.assert_found(locks, {"worker/a.cc": started + "\n"}, "take base/thread.h")
+        for fine in ("std::thread t;", "void F(std::thread t);", "std::vector<std::thread> t;",
+                     "auto t = StartThread(\"a\", [] {});"):
+            self.assert_clean(locks, {"worker/a.cc": fine + "\n"})
+        self.assert_clean(locks, {"worker/a_test.cc": "std::thread t([] {});\n", "tools/a.cc": "std::thread t([] {});\n"})
+
     def test_locks_that_no_analysis_sees(self):
         for name in ("mutex", "recursive_mutex", "shared_timed_mutex", "condition_variable_any",
                      "lock_guard<std::once_flag>", "unique_lock<Mutex>", "scoped_lock<Mutex>"):
