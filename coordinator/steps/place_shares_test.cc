@@ -84,9 +84,11 @@ TEST_F(PlaceSharesTest, DemandBeforeIsThatOfAWalkOverAllThatWait) {
         shares_.Wait(&one->sequence);
         one->waits = true;
       }
-      for (const auto& asked : members_) {
-        const PlaceShares::Demand found = shares_.DemandBefore(asked->sequence.request);
-        const PlaceShares::Demand walked = Before(asked->sequence.request);
+      // Some of them after every step: all in a few steps.
+      for (size_t i = at % 8; i < members_.size(); i += 8) {
+        const Request& asked = members_[i]->sequence.request;
+        const PlaceShares::Demand found = shares_.DemandBefore(asked);
+        const PlaceShares::Demand walked = Before(asked);
         ASSERT_EQ(found.sequences, walked.sequences) << "seed " << seed << ", step " << at;
         ASSERT_EQ(found.blocks, walked.blocks) << "seed " << seed << ", step " << at;
       }

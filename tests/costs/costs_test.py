@@ -5,7 +5,7 @@ Instructions are counted by Valgrind, allocations by the program itself (main.cc
 any other work, where a time is not. A case fails where one unit of its work costs more beside ten times as many, or more in all
 than it has been found to cost with half as much again.
 
-  costs_test.py [CASE…]      the cases named; all without. Prints what it counts.
+  costs_test.py [CASE…]      the cases named; all without. Prints what it counts. "planted": a walk and memory that must be found.
 """
 import json
 import os
@@ -37,6 +37,7 @@ CEILINGS = {
     "fair-turns": (6_400, 18),
     "budget-charges": (4_700, 2),
 }
+PLANTED = "planted"
 
 
 def program():
@@ -73,16 +74,21 @@ def complaints(case, ceilings):
 class CostsTest(unittest.TestCase):
     def test_grows_with_nobody(self):
         for case in CASES:
+            if case == PLANTED:
+                continue
             with self.subTest(case=case):
                 self.assertEqual(complaints(case, CEILINGS[case]), [])
 
     def test_a_planted_walk_and_planted_memory_are_found(self):
+        if PLANTED not in CASES:
+            self.skipTest("not asked for")
         for case, what in (("planted-walk", "instructions"), ("planted-memory", "allocations")):
             self.assertTrue(any(what in one and "grew" in one for one in complaints(case, (1e9, 1e9))), case)
 
 
 if __name__ == "__main__":
-    CASES = sys.argv[1:] or list(CEILINGS)
-    if unknown := [case for case in CASES if case not in CEILINGS]:
-        sys.exit(f"costs_test.py: no case {', '.join(unknown)}; there are {', '.join(CEILINGS)}")
+    KNOWN = [*CEILINGS, PLANTED]
+    CASES = sys.argv[1:] or KNOWN
+    if unknown := [case for case in CASES if case not in KNOWN]:
+        sys.exit(f"costs_test.py: no case {', '.join(unknown)}; there are {', '.join(KNOWN)}")
     unittest.main(argv=sys.argv[:1])
