@@ -3,9 +3,11 @@
 #include <errno.h>  // program_invocation_short_name
 
 #include <cstdlib>
+#include <future>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/fail_point.h"
@@ -25,6 +27,21 @@ absl::StatusOr<std::thread> TryStartThread(std::string_view what, std::function<
         "): this process, its user or its container may have no more of them (ulimit -u, "
         "pids.max)"));
   }
+}
+
+absl::Status CheckRoomForThreads(std::string_view what, int count) {
+  std::promise<void> all;
+  const std::shared_future<void> started = all.get_future().share();
+  std::vector<std::thread> threads;
+  absl::Status status;
+  while (status.ok() && static_cast<int>(threads.size()) < count) {
+    absl::StatusOr<std::thread> thread = TryStartThread(what, [started] { started.wait(); });
+    status = thread.status();
+    if (thread.ok()) threads.push_back(*std::move(thread));
+  }
+  all.set_value();
+  for (std::thread& thread : threads) thread.join();
+  return status;
 }
 
 std::thread StartThread(std::string_view what, std::function<void()> run) {

@@ -21,6 +21,10 @@ absl::StatusOr<std::thread> TryStartThread(std::string_view what, std::function<
 // kExitNoThread.
 std::thread StartThread(std::string_view what, std::function<void()> run);
 
+// Whether `count` threads can be started, all at once: for libraries that start theirs without
+// telling what becomes of it. RESOURCE_EXHAUSTED as TryStartThread.
+absl::Status CheckRoomForThreads(std::string_view what, int count);
+
 // That of a daemon that cannot start.
 inline constexpr int kExitNoThread = 1;
 

@@ -34,6 +34,14 @@ TEST(StartThread, SaysWhatForWhereThereIsNone) {
                                       HasSubstr("Resource temporarily unavailable")));
 }
 
+TEST(StartThread, LooksForRoomForSeveral) {
+  EXPECT_EQ(CheckRoomForThreads("a library", 5), absl::OkStatus());
+  const ScopedFailPoint none("base.no_thread", {.passes = 4});
+  EXPECT_EQ(CheckRoomForThreads("a library", 4), absl::OkStatus());
+  EXPECT_THAT(std::string(CheckRoomForThreads("a library", 1).message()),
+              HasSubstr("for a library"));
+}
+
 // As the system says it, not as a fail point does: the limit is a user's, and holds for no root.
 void StartOneTooMany() {
   const rlimit none = {0, 0};

@@ -40,7 +40,7 @@ Client::~Client() = default;
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& options) {
   // The last holder of a channel may be a call of Start, which ends on a thread of gRPC's.
-  transport::KeepGrpcRunning();
+  TUTTI_RETURN_IF_ERROR(transport::KeepGrpcRunning());
   TUTTI_ASSIGN_OR_RETURN(auto endpoints, Endpoints::Create(options));
   return std::unique_ptr<Client>(new Client(options, std::move(endpoints)));
 }

@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<GrpcEtcd>> GrpcEtcd::Create(const EtcdOptions& op
         absl::StrCat("--etcd: expected 1 to ", kEtcdServersMax, " addresses"));
   }
   TUTTI_ASSIGN_OR_RETURN(const auto credentials, CredentialsOf(options.tls));
-  transport::KeepGrpcRunning();
+  TUTTI_RETURN_IF_ERROR(transport::KeepGrpcRunning());
   std::unique_ptr<GrpcEtcd> etcd(new GrpcEtcd);
   etcd->leader_key_ = absl::StrCat(options.prefix, "/leader");
   etcd->number_key_ = absl::StrCat(options.prefix, "/number");

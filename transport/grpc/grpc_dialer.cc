@@ -132,7 +132,7 @@ void FailSoon(const std::shared_ptr<StreamState>& stream, const absl::Status& re
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcDialer>> GrpcDialer::Create(const GrpcDialerOptions& options) {
-  KeepGrpcRunning();
+  TUTTI_RETURN_IF_ERROR(KeepGrpcRunning());
   TUTTI_ASSIGN_OR_RETURN(auto identity, ChannelIdentity::Open(options.tls));
   return std::unique_ptr<GrpcDialer>(new GrpcDialer(std::move(identity), options));
 }

@@ -6,12 +6,15 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 
+#include "base/thread.h"
 #include "spdlog/spdlog.h"
 #include "transport/handshakes.h"
 
@@ -66,6 +69,12 @@ std::shared_ptr<grpc::Channel> ChannelWithThreads() {
   return channel;
 }
 
+absl::Status CheckRoom() {
+  // Two that look at timers, some that poll, and its pools by the number of processors.
+  const int processors = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 2, 16);
+  return CheckRoomForThreads("gRPC", 6 + processors);
+}
+
 }  // namespace
 
 void TakeLogOfProtobuf() {
@@ -73,7 +82,9 @@ void TakeLogOfProtobuf() {
   EndLogWithMain();
 }
 
-void KeepGrpcRunning() {
+absl::Status KeepGrpcRunning() {
+  static std::atomic<bool> runs{false};
+  if (!runs) TUTTI_RETURN_IF_ERROR(CheckRoom());
   // Never destroyed: static destructors run while gRPC's threads do. Kept although it is never
   // read, or leak checkers would not find the way to it.
   [[gnu::used]] static const auto* const kept = [] {
@@ -82,6 +93,8 @@ void KeepGrpcRunning() {
     return new std::shared_ptr<grpc::Channel>(ChannelWithThreads());
   }();
   static_cast<void>(kept);
+  runs = true;
+  return absl::OkStatus();
 }
 
 }  // namespace tutti::transport

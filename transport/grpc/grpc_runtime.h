@@ -2,6 +2,8 @@
 // at level debug, unless GRPC_VERBOSITY is set.
 #pragma once
 
+#include "base/status.h"
+
 namespace tutti::transport {
 
 // gRPC 1.51 takes its threads down when the last channel or server that uses callbacks goes, and
@@ -10,8 +12,11 @@ namespace tutti::transport {
 // that may wait 10 s for a thread that polls on behalf of a connection already closed. So the first
 // dialer, listener or client takes a reference that is never given back.
 //
+// It also waits for ever for threads that the system did not let it start. RESOURCE_EXHAUSTED:
+// there is no room for those that it starts at once; the next call looks again.
+//
 // Thread: any; not in a reaction. The first call waits for gRPC's threads to start.
-void KeepGrpcRunning();
+absl::Status KeepGrpcRunning();
 
 // Lines of protobuf's go to our log too, at level debug, for as long as main runs.
 //
