@@ -31,6 +31,7 @@ class Threads(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="tutti-threads-", dir="/tmp")
         self.addCleanup(shutil.rmtree, self.folder)
+        # Private, as mkdtemp makes it, and the user's.
         os.chown(self.folder, USER, USER)
 
     def path(self, name):
@@ -88,6 +89,14 @@ class Threads(unittest.TestCase):
         self.check(self.path("w0"), "tutti-worker", "--model", DEMO, "--coordinator", f"unix:{self.path('none')}", "--listen",
                    f"unix:{self.path('w0')}", "--worker-id", "w0", "--threads", "2", "--memory", "512MiB", "--speed", "off", "--tune", "off",
                    "--device", "cpu")
+
+    def test_a_coordinator(self):
+        self.check(self.path("public"), "tutti-coordinator", "--model", DEMO, "--listen", f"unix:{self.path('public')}",
+                   "--peer-listen", f"unix:{self.path('peers')}", "--admin-listen", f"unix:{self.path('admin')}")
+
+    def test_a_gateway(self):
+        self.check(self.path("ready"), "tutti-gateway", "--coordinator", f"unix:{self.path('public')}", "--listen", "127.0.0.1:0",
+                   "--ready-file", self.path("ready"))
 
 
 if __name__ == "__main__":
