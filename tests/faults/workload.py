@@ -7,6 +7,8 @@ SHORTEST, LONGEST = 120, 240
 # Of the demo model; a long prompt and its answer stay below the context.
 CONTEXT, VOCABULARY = 2048, 1200
 LONG_PROMPT = (500, 900)
+# With --long-prompts: as long as an answer and the position below leave room for.
+LONGEST_PROMPT = (1300, 1370)
 # No case's sequence comes to this position; a poisoned one does after some tokens of its answer.
 POISONED_POSITION = 1500
 POISON_LEAD = (4, 40)
@@ -68,18 +70,30 @@ KINDS = {"greedy": _greedy, "seeded": _seeded, "penalties": _penalties, "logprob
          "stop": _stop, "long": _long}
 
 
-def draw_cases(messages, seed, count):
+def _longest(request, draw):
+    _logprobs(request, draw)
+    del request.token_ids.ids[:]
+    _prompt(request, draw, draw.randrange(*LONGEST_PROMPT))
+    request.sampling.max_tokens = SHORTEST
+
+
+# Most of them take long to compute again.
+LONG_KINDS = {"greedy": _greedy, "longest": _longest, "several": _several, "longest2": _longest}
+
+
+def draw_cases(messages, seed, count, long_prompts=False):
     """`count` requests, of each kind in turn."""
+    kinds = LONG_KINDS if long_prompts else KINDS
     draw = random.Random(f"{seed} requests")
     cases = []
     for number in range(count):
-        kind = list(KINDS)[number % len(KINDS)]
+        kind = list(kinds)[number % len(kinds)]
         request = messages.GenerateRequest()  # no name: several clients send the same
         _prompt(request, draw, draw.randrange(4, 40))
         request.sampling.seed = draw.getrandbits(64)
         request.sampling.max_tokens = draw.randrange(SHORTEST, LONGEST)
         request.sampling.ignore_eos = True
-        KINDS[kind](request, draw)
+        kinds[kind](request, draw)
         cases.append(Case(f"{kind}-{number}", request))
     return cases
 
