@@ -280,7 +280,7 @@ int64_t FairTurns(int32_t n) {
   for (int32_t host = 0; host < n; ++host) push(host);
   Counted([&] {
     for (int32_t i = 0; i < 500; ++i) {
-      queue.Pop(/*small_only=*/i % 2 == 0).run();
+      queue.Pop(i % 2 == 0 ? door::FairQueue::kSmall : door::FairQueue::kLarge).run();
       push(i);
     }
   });

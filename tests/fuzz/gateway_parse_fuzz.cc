@@ -17,13 +17,16 @@ using tutti::gateway::AnswerPieces;
 using tutti::gateway::ParseOptions;
 using tutti::gateway::ReasoningForm;
 using tutti::gateway::ToolForm;
-using tutti::gateway::ValueType;
+using tutti::gateway::ValueTypes;
 
 ParseOptions OptionsOf(uint8_t choice) {
-  return {
-      .form = {.tools = static_cast<ToolForm>(choice % 5),
-               .reasoning = static_cast<ReasoningForm>(choice / 5 % 3)},
-      .functions = {{"f", {{"a", ValueType::kNumber}, {"b", ValueType::kNested}}}, {"now", {}}}};
+  return {.form = {.tools = static_cast<ToolForm>(choice % 5),
+                   .reasoning = static_cast<ReasoningForm>(choice / 5 % 3)},
+          .functions = {{"f",
+                         {{"a", {.types = {ValueTypes::Type::kNumber}}},
+                          {"b", {.types = {ValueTypes::Type::kNull, ValueTypes::Type::kArray}}},
+                          {"c", {}}}},
+                        {"now", {}}}};
 }
 
 // Pieces with what belongs together joined.

@@ -71,7 +71,7 @@ void Resume(tutti::v1::GenerateRequest request, const ServedModel& model) {
 
 template <typename Request>
 void Encode(const Request& request, const ServedModel& model) {
-  if (request.has_text()) (void)model.EncodeText(request.text(), "text");
+  if (request.has_text()) (void)model.EncodeText(request.text(), request.text_reading(), "text");
   if (request.has_chat()) (void)model.EncodeChat(request.chat(), "chat");
 }
 
