@@ -41,8 +41,8 @@ Extent ExtentOf(std::string_view text) {
       ++extent.parts;
     } else if (c == ']' || c == '}') {
       --depth;
-    } else if (IsOfNumber(c) && (i == 0 || !IsOfNumber(text[i - 1]))) {
-      ++extent.numbers;
+    } else if (c == 'n' || (IsOfNumber(c) && (i == 0 || !IsOfNumber(text[i - 1])))) {
+      ++extent.numbers;  // or a null, which takes as much memory
     }
   }
   return extent;

@@ -198,8 +198,10 @@ inline constexpr size_t kMarkupBlanksMax = 64;
 inline constexpr size_t kFunctionNameBytesMax = 256;
 // Calls of one output. Models are told to make a few at once.
 inline constexpr size_t kCallsPerOutputMax = 128;
-// Schemas and listed values that are looked at to find the types of one function's parameters.
-inline constexpr int64_t kSchemaVisitsMax = 10'000;
+// Schemas and listed values that are looked at to find the types of a request's parameters.
+inline constexpr int64_t kSchemaVisitsMax = 20'000;
+// A value of `enum` as JSON, or a `$ref`: a longer one is not known.
+inline constexpr size_t kListedValueBytesMax = 1024;
 // JSON of `tools` in a request, and of chat_template_kwargs: the service takes both together.
 inline constexpr size_t kToolsBytesMax = 1 << 20;
 inline constexpr size_t kTemplateKwargsBytesMax = 60 << 10;

@@ -23,6 +23,9 @@ TEST(DecoderConfig, RopeParametersMayBeByTypeOfLayers) {
   root["rope_theta"] = 5e5;
   ExpectRootInvalid(root, "rope_theta and rope_parameters.rope_theta differ");
   root.erase("rope_theta");
+  root["layer_types"] = {"full_attention", "sliding_attention"};
+  ExpectRootUnsupported(root, "\"sliding_attention\" differs from full_attention");
+  root.erase("layer_types");
   root["rope_parameters"]["full_attention"]["rope_type"] = "longrope";
   ExpectRootUnsupported(root, "rope_parameters.full_attention: rope_type \"longrope\"");
   root["rope_parameters"].erase("full_attention");

@@ -103,6 +103,16 @@ RopeParameters FindParameters(ConfigFields& fields) {
   if (found.object == nullptr) {
     types.Unsupported(absl::StrCat("has objects, but none for ", kFullAttention));
   }
+  // Layers of another type would need angles of their own. A type that no layer has is harmless.
+  const auto layers = fields.object().find("layer_types");
+  for (const auto& [type, parameters] : types.object().items()) {
+    const bool used = layers != fields.object().end() && layers->is_array() &&
+                      std::find(layers->begin(), layers->end(), type) != layers->end();
+    if (used && found.object != nullptr && parameters != *found.object) {
+      types.Unsupported(absl::StrCat(Quoted(type), " differs from ", kFullAttention,
+                                     ": one for all layers is supported"));
+    }
+  }
   fields.Adopt(types.status());
   absl::StrAppend(&found.name, ".", kFullAttention);
   return found;

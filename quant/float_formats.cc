@@ -122,6 +122,10 @@ absl::StatusOr<QuantMatrix> ReadFp4(const Tensors& tensors, const QuantConfig& c
   }
   QuantMatrix matrix = Empty(shape, group);
   if (config.packed == PackedFormat::kMxfp4) {
+    if (const model::TensorInfo* const found = tensors.Find("weight_scale");
+        found != nullptr && model::StoredTypeBytes(found->dtype) != 1) {
+      return Refuse(tensors.NameOf("weight_scale"), "is not of powers of two, in U8 or F8_E8M0");
+    }
     TUTTI_ASSIGN_OR_RETURN(matrix.scales,
                            tensors.Scales("weight_scale", shape.rows * matrix.groups));
   } else {
@@ -130,6 +134,10 @@ absl::StatusOr<QuantMatrix> ReadFp4(const Tensors& tensors, const QuantConfig& c
     TUTTI_ASSIGN_OR_RETURN(const auto whole,
                            tensors.Scales(divides ? "weight_global_scale" : "weight_scale_2", 1));
     matrix.tensor_scale = divides ? 1 / whole.front() : whole.front();
+    if (!std::isfinite(matrix.tensor_scale)) {
+      return Refuse(tensors.NameOf("weight_global_scale"),
+                    absl::StrCat("is ", whole.front(), ", too small to divide by"));
+    }
   }
   for (size_t i = 0; i < bytes.size(); ++i) {
     matrix.codes[2 * i] = E2m1ToF32(bytes[i] & 15);

@@ -59,6 +59,19 @@ void ReadAwq(ConfigFields& fields, QuantConfig* config) {
   }
 }
 
+constexpr char kPairOf[] = " must be two numbers of rows and columns, each from 1 to 1048576";
+
+// Blocks of rows and columns; false: it says none.
+bool ReadBlock(const nlohmann::json& pair, QuantConfig* config) {
+  if (!pair.is_array() || pair.size() != 2) return false;
+  for (const nlohmann::json& side : pair) {
+    if (!side.is_number_integer() || side < 1 || side > kGroupSizeMax) return false;
+  }
+  config->block_rows = pair[0].get<int64_t>();
+  config->block_columns = pair[1].get<int64_t>();
+  return true;
+}
+
 void ReadFp8(ConfigFields& fields, QuantConfig* config) {
   config->method = Method::kFp8;
   config->bits = 8;
@@ -68,14 +81,9 @@ void ReadFp8(ConfigFields& fields, QuantConfig* config) {
   const auto& object = fields.object();
   const auto block = object.find("weight_block_size");
   if (block == object.end() || block->is_null()) return;
-  const bool is_pair = block->is_array() && block->size() == 2 && (*block)[0].is_number_integer() &&
-                       (*block)[1].is_number_integer();
-  if (!is_pair || (*block)[0] < 1 || (*block)[1] < 1 || (*block)[0] > kGroupSizeMax ||
-      (*block)[1] > kGroupSizeMax) {
-    return fields.Invalid("weight_block_size must be two numbers of rows and columns");
+  if (!ReadBlock(*block, config)) {
+    fields.Invalid(absl::StrCat("weight_block_size", kPairOf));
   }
-  config->block_rows = (*block)[0].get<int64_t>();
-  config->block_columns = (*block)[1].get<int64_t>();
 }
 
 // The one group of layers; others than it are refused, since names say which layer is whose.
@@ -103,13 +111,8 @@ void ReadWeightsOfGroup(ConfigFields& fields, QuantConfig* config) {
   }
   if (strategy == "block") {
     const auto block = weights->find("block_structure");
-    const bool is_pair = block != weights->end() && block->is_array() && block->size() == 2 &&
-                         (*block)[0].is_number_integer() && (*block)[1].is_number_integer();
-    if (!is_pair || (*block)[0] < 1 || (*block)[1] < 1) {
-      of_weights.Invalid("block_structure must be two numbers of rows and columns");
-    } else {
-      config->block_rows = (*block)[0].get<int64_t>();
-      config->block_columns = (*block)[1].get<int64_t>();
+    if (block == weights->end() || !ReadBlock(*block, config)) {
+      of_weights.Invalid(absl::StrCat("block_structure", kPairOf));
     }
   }
   fields.Adopt(of_weights.status());
@@ -135,6 +138,18 @@ void ReadCompressedTensors(ConfigFields& fields, QuantConfig* config) {
   const bool fp4 = config->packed == PackedFormat::kMxfp4 || config->packed == PackedFormat::kNvfp4;
   if (fields.status().ok() && config->bits != 8 && !(config->bits == 4 && (packed || fp4))) {
     fields.Unsupported(absl::StrCat(config->bits, " bits of ", format, " are not supported"));
+  }
+  // The groups that a format always has; none where scales are of outputs, blocks or all.
+  const int64_t group = config->packed == PackedFormat::kMxfp4   ? 32
+                        : config->packed == PackedFormat::kNvfp4 ? 16
+                                                                 : -1;
+  if (fields.status().ok() && !packed && config->group_size != group) {
+    fields.Unsupported(
+        absl::StrCat("group_size ", config->group_size, " of ", format,
+                     " is not supported; supported: ", fp4 ? absl::StrCat(group) : "none"));
+  }
+  if (fields.status().ok() && !packed && !config->symmetric) {
+    fields.Unsupported(absl::StrCat("symmetric false of ", format, " is not supported"));
   }
 }
 

@@ -83,5 +83,28 @@ TEST(QuantConfigTest, OthersAreRefusedByName) {
   EXPECT_THAT(Said(R"({"quant_method": "modelopt", "quant_algo": "W4A8"})"), HasSubstr("\"W4A8\""));
 }
 
+// What one group of compressed-tensors says of its weights.
+std::string SaidOfWeights(const std::string& format, const json& weights) {
+  const json config = {{"quant_method", "compressed-tensors"},
+                       {"format", format},
+                       {"config_groups", {{"group_0", {{"weights", weights}}}}}};
+  return Said(config.dump());
+}
+
+TEST(QuantConfigTest, GroupsThatTheFormatHasNotAreRefused) {
+  const json block = {
+      {"num_bits", 8}, {"strategy", "block"}, {"block_structure", {INT64_MAX, INT64_MAX}}};
+  EXPECT_THAT(SaidOfWeights("float-quantized", block), HasSubstr("block_structure must be two"));
+  const json group = {{"num_bits", 8}, {"strategy", "group"}, {"group_size", 128}};
+  for (const char* format : {"float-quantized", "int-quantized"}) {
+    EXPECT_THAT(SaidOfWeights(format, group), HasSubstr("group_size 128 of"));
+  }
+  const json four = {{"num_bits", 4}, {"strategy", "group"}, {"group_size", 64}};
+  EXPECT_THAT(SaidOfWeights("mxfp4-pack-quantized", four), HasSubstr("supported: 32"));
+  EXPECT_THAT(SaidOfWeights("nvfp4-pack-quantized", four), HasSubstr("supported: 16"));
+  const json moved = {{"num_bits", 8}, {"strategy", "channel"}, {"symmetric", false}};
+  EXPECT_THAT(SaidOfWeights("int-quantized", moved), HasSubstr("symmetric false"));
+}
+
 }  // namespace
 }  // namespace tutti::quant

@@ -152,6 +152,12 @@ TEST(QuantReaderTest, FourBitFloats) {
   ASSERT_TRUE(four.ok()) << four.status();
   four->Dequantise(0, row.data());
   EXPECT_EQ(row[16], 6) << "6 times 2 times 0.5";
+  made.Add<float>("x.weight_scale_2", StoredType::kF32, {}, {-0.5f});
+  EXPECT_THAT(Said(made, nv), HasSubstr("is -0.5, which is no scale"));
+  made.Add<float>("x.weight_global_scale", StoredType::kF32, {}, {1e-42f});
+  EXPECT_THAT(Said(made, nv), HasSubstr("too small to divide by"));
+  made.Add<uint16_t>("x.weight_scale", StoredType::kF16, {1, 1}, {0x3C00});
+  EXPECT_THAT(Said(made, mx), HasSubstr("not of powers of two"));
 }
 
 // ---- against files of the formats' own packers

@@ -109,7 +109,7 @@ absl::StatusOr<std::vector<float>> Tensors::Scales(std::string_view part, int64_
   std::vector<float> scales(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     const float scale = ScaleAt(bytes, type, i);
-    if (!std::isfinite(scale) || scale == 0) {
+    if (!std::isfinite(scale) || scale <= 0) {
       return Refuse(NameOf(part),
                     absl::StrCat("element ", i, " is ", scale, ", which is no scale"));
     }

@@ -50,6 +50,9 @@ inline constexpr size_t kAddedTokenBytesMax = 256;
 // stack.
 inline constexpr int kTextJsonDepthMax = 64;
 
+// Bytes of a call's arguments that are read although they were cut off: they are tried some times.
+inline constexpr size_t kCutJsonBytesMax = 64 << 10;
+
 // Longest split pattern. Qwen's has 117 bytes, the longest published one (Llama 4) about 400.
 inline constexpr size_t kSplitPatternBytesMax = 4096;
 

@@ -204,6 +204,16 @@ bool IsPythonSpace(char32_t c) {
 
 bool IsBlank(char32_t c) { return IsPythonSpace(c) && !(c >= 0x1C && c <= 0x1F); }
 
+namespace {
+
+// Symbols that Unicode counts among the letters (Other_Alphabetic).
+bool IsEnclosedLetter(char32_t c) {
+  return (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
+         (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
+}
+
+}  // namespace
+
 bool IsWordCharacter(char32_t c) {
   if (c == 0x200C || c == 0x200D) return true;  // joiners
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
@@ -220,7 +230,7 @@ bool IsWordCharacter(char32_t c) {
     case UTF8PROC_CATEGORY_PC:
       return true;
     default:
-      return c >= 0x24B6 && c <= 0x24E9;  // letters in circles
+      return IsEnclosedLetter(c);
   }
 }
 

@@ -117,13 +117,13 @@ bool Admission::BindSuspects(Instant now, std::vector<Action>* actions) {
   bool bound = false;
   std::optional<size_t> kept;
   while ((kept = suspects_.FindTarget()).has_value() && !suspects_.IsTaken(*kept)) {
-    Empty(*kept);
     Sequence* const suspect = suspects_.Next();
     absl::Status status = suspects_.Check(suspect->request, suspect->prompt(), now);
     if (!status.ok()) {
       End(suspect, FinishCause::kError, std::move(status), actions);
       continue;
     }
+    Empty(*kept);  // for a trial alone
     suspects_.Begin(suspect, *kept);
     queue_.TakePlace(*suspect);
     Bind(suspect, *kept);

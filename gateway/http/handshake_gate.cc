@@ -27,9 +27,18 @@ void HandshakeGate::Leave(const std::string& account) {
   --under_way_;
   const auto found = of_account_.find(account);
   if (--found->second == 0) of_account_.erase(found);
-  std::vector<std::string> others;
-  for (const auto& [name, waiting] : waiting_) others.push_back(name);
-  for (const std::string& name : others) BeginNext(name);
+  BeginInTurn();
+}
+
+void HandshakeGate::BeginInTurn() {
+  size_t asked = 0;
+  for (const size_t accounts = waiting_.size(); asked < accounts && !waiting_.empty(); ++asked) {
+    if (under_way_ + 2 > places_) return;  // for nobody
+    auto next = waiting_.upper_bound(last_);
+    if (next == waiting_.end()) next = waiting_.begin();
+    last_ = next->first;
+    BeginNext(std::string(last_));
+  }
 }
 
 void HandshakeGate::BeginNext(const std::string& account) {

@@ -3,7 +3,8 @@
 //
 // An account may have as many as are free beside, so that one which never ends its handshakes
 // leaves half to others; those of an account that wait begin the newest first, as the oldest have
-// waited for longer than who is served stays. Until a client has sent something it takes no place.
+// waited for longer than who is served stays. A place that is free goes to the accounts in turn.
+// Until a client has sent something it takes no place.
 //
 // Thread: the loop's.
 #pragma once
@@ -37,9 +38,12 @@ class HandshakeGate {
   };
   bool HasPlaceFor(const std::string& account) const;
   void BeginNext(const std::string& account);
+  // For every account that waits, from the one after the last around, while there are places.
+  void BeginInTurn();
 
   const int64_t places_;
   int64_t under_way_ = 0;
+  std::string last_;                           // the account that got a place in turn
   std::map<std::string, int64_t> of_account_;  // under way
   std::map<std::string, std::vector<Waiting>> waiting_;
 };

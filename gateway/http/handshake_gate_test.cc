@@ -47,6 +47,18 @@ TEST_F(HandshakeGateTest, TheNewestBeginsFirstAndWhoHasGoneNever) {
   EXPECT_EQ(gate_.under_way(), 0);
 }
 
+// One whose handshakes are over at once, and whose name comes first, does not take every place.
+TEST_F(HandshakeGateTest, AccountsHaveTheirTurn) {
+  std::vector<std::shared_ptr<int>> held;
+  for (int i = 0; i < 6; ++i) held.push_back(Come("held" + std::to_string(i), "held"));
+  for (int i = 0; i < 6; ++i) held.push_back(Come("a", "a"));
+  held.push_back(Come("z", "z"));
+  EXPECT_EQ(gate_.under_way(), 7);
+  gate_.Leave("a");
+  gate_.Leave("a");
+  EXPECT_EQ(std::count(begun_.begin(), begun_.end(), "z"), 1);
+}
+
 // An account that was held up by others goes on when they leave.
 TEST_F(HandshakeGateTest, PlacesOfOthersAreGivenOn) {
   std::vector<std::shared_ptr<int>> held;

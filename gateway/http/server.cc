@@ -306,4 +306,6 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const ServerOptio
   return server;
 }
 
+absl::Status CheckListen(const std::string& listen) { return ParseEndpoint(listen).status(); }
+
 }  // namespace tutti::gateway

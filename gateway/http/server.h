@@ -28,6 +28,9 @@ struct ServerOptions {
   door::ByteBudget* budget = nullptr;
 };
 
+// Whether a server could listen at such an address: it has a port, and its host is numeric.
+absl::Status CheckListen(const std::string& listen);
+
 class HttpServer {
  public:
   // Listens. An error names what cannot be.

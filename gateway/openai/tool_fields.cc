@@ -1,11 +1,13 @@
 // `tools`, and the other fields that say what an answer may have beside text.
 #include "absl/strings/str_cat.h"
+#include "gateway/limits.h"
 #include "gateway/openai/generation_request.h"
 
 namespace tutti::gateway {
 namespace {
 
-void ReadFunction(FieldReader* fields, const Json& function, Functions* functions) {
+void ReadFunction(FieldReader* fields, const Json& function, int64_t* visits_left,
+                  Functions* functions) {
   FieldReader named(function, fields->PathOf("function."));
   const auto name = named.Text("name");
   if (!name.has_value() || name->empty()) named.Fail("name", "is missing");
@@ -18,11 +20,13 @@ void ReadFunction(FieldReader* fields, const Json& function, Functions* function
   }
   named.RefuseOthers();
   if (named.error().has_value()) return fields->Fail(*named.error());
-  (*functions)[*name] = parameters == nullptr ? Parameters() : ParametersOf(*parameters);
+  (*functions)[*name] =
+      parameters == nullptr ? Parameters() : ParametersOf(*parameters, visits_left);
 }
 
 void ReadTools(FieldReader* fields, const Json& tools, Functions* functions) {
   if (!tools.is_array()) return fields->Fail("tools", "is not a list");
+  int64_t visits_left = kSchemaVisitsMax;
   for (size_t i = 0; i < tools.size(); ++i) {
     const std::string path = absl::StrCat("tools[", i, "]");
     if (!tools[i].is_object()) return fields->Fail(path, "is not an object");
@@ -31,7 +35,7 @@ void ReadTools(FieldReader* fields, const Json& tools, Functions* functions) {
     if (tool.Text("type") != "function" || function == nullptr || !function->is_object()) {
       return fields->Fail(path, "is not a function: others are not served here");
     }
-    ReadFunction(&tool, *function, functions);
+    ReadFunction(&tool, *function, &visits_left, functions);
     tool.RefuseOthers();
     if (tool.error().has_value()) return fields->Fail(*tool.error());
   }
@@ -53,7 +57,10 @@ bool ReadChoice(FieldReader* fields) {
 AnswerWishes ReadWishes(FieldReader* fields) {
   AnswerWishes wishes;
   const Json* tools = fields->Find("tools");
-  if (tools != nullptr) ReadTools(fields, *tools, &wishes.functions);
+  // A request that is refused already is not worth the look.
+  if (tools != nullptr && !fields->error().has_value()) {
+    ReadTools(fields, *tools, &wishes.functions);
+  }
   wishes.calls = ReadChoice(fields) && !wishes.functions.empty();
   wishes.one_call_only = !fields->Bool("parallel_tool_calls").value_or(true);
   wishes.reasoning = fields->Bool("include_reasoning").value_or(true);

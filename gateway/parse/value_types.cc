@@ -53,6 +53,9 @@ constexpr std::array<std::pair<std::string_view, Type>, 20> kTypeOfKeyword = {{
     {"maxLength", Type::kText},
 }};
 
+// What takes a visit of a listed value's JSON, so that long ones have their price.
+constexpr size_t kBytesPerVisit = 64;
+
 Type TypeOfJson(const Json& value) {
   if (value.is_null()) return Type::kNull;
   if (value.is_boolean()) return Type::kBoolean;
@@ -87,7 +90,7 @@ std::vector<Type> Both(const std::vector<Type>& a, const std::vector<Type>& b) {
 
 class Resolver {
  public:
-  explicit Resolver(const Json& root) : root_(root) {}
+  Resolver(const Json& root, int64_t* visits_left) : root_(root), visits_left_(*visits_left) {}
 
   ValueTypes Resolve(const Json& schema) {
     ValueTypes found{.types = kAnyType};
@@ -102,8 +105,11 @@ class Resolver {
     };
     if (const Json* target = Target(schema); target != nullptr) restrict_to(Resolve(*target));
     if (auto types = TypesNamed(schema); !types.empty()) restrict_to({std::move(types), {}});
-    if (auto listed = Listed(schema); !listed.values.empty()) restrict_to(std::move(listed));
-    for (const Json& part : List(schema, "allOf")) restrict_to(Resolve(part));
+    if (auto listed = Listed(schema); !listed.types.empty()) restrict_to(std::move(listed));
+    for (const Json& part : List(schema, "allOf")) {
+      if (IsSpent()) break;
+      restrict_to(Resolve(part));
+    }
     for (const char* name : {"anyOf", "oneOf"}) {
       if (const Json& branches = List(schema, name); !branches.empty()) {
         restrict_to(Union(branches));
@@ -121,7 +127,10 @@ class Resolver {
       CollectProperties(*target, parameters);
     }
     for (const char* name : {"allOf", "anyOf", "oneOf"}) {
-      for (const Json& part : List(schema, name)) CollectProperties(part, parameters);
+      for (const Json& part : List(schema, name)) {
+        if (IsSpent()) break;
+        CollectProperties(part, parameters);
+      }
     }
     const auto properties = schema.find("properties");
     if (properties == schema.end() || !properties->is_object()) return;
@@ -135,19 +144,20 @@ class Resolver {
   class Visit {
    public:
     explicit Visit(Resolver* resolver) : resolver_(*resolver) {
-      ++resolver_.visits_;
+      resolver_.Spend(1);
       ++resolver_.depth_;
     }
     ~Visit() { --resolver_.depth_; }
     Visit(const Visit&) = delete;
     Visit& operator=(const Visit&) = delete;
-    bool allowed() const {
-      return resolver_.visits_ <= kSchemaVisitsMax && resolver_.depth_ <= kJsonDepthMax;
-    }
+    bool allowed() const { return !resolver_.IsSpent() && resolver_.depth_ <= kJsonDepthMax; }
 
    private:
     Resolver& resolver_;
   };
+
+  bool IsSpent() const { return visits_left_ < 0; }
+  void Spend(size_t visits) { visits_left_ -= static_cast<int64_t>(visits); }
 
   // The schema that "$ref" names; null: none, or none that is here.
   const Json* Target(const Json& schema) const {
@@ -155,7 +165,7 @@ class Resolver {
     if (ref == schema.end() || !ref->is_string()) return nullptr;
     const auto& text = ref->get_ref<const std::string&>();
     if (text == "#") return &root_;
-    if (!text.starts_with("#/")) return nullptr;
+    if (!text.starts_with("#/") || text.size() > kListedValueBytesMax) return nullptr;
     const Json* at = &root_;
     for (size_t begin = 2; begin <= text.size();) {
       const size_t end = std::min(text.find('/', begin), text.size());
@@ -194,13 +204,15 @@ class Resolver {
     return found != schema.end() && found->is_array() ? *found : kNone;
   }
 
-  static std::vector<Type> TypesNamed(const Json& schema) {
+  std::vector<Type> TypesNamed(const Json& schema) {
     std::vector<Type> types;
     const auto found = schema.find("type");
     if (found == schema.end()) return types;
-    const auto add = [&types](const Json& one) {
+    const auto add = [&](const Json& one) {
+      Spend(1);
+      if (IsSpent() || !one.is_string()) return;
       for (const auto& [name, type] : kTypeNames) {
-        if (one == Json(name)) Add(type, &types);
+        if (one.get_ref<const std::string&>() == name) Add(type, &types);
       }
     };
     if (!found->is_array()) add(*found);
@@ -212,9 +224,15 @@ class Resolver {
   ValueTypes Listed(const Json& schema) {
     ValueTypes listed{.types = {}};
     const auto add = [&](const Json& value) {
-      if (++visits_ > kSchemaVisitsMax) return;
+      Spend(1);
+      if (IsSpent()) return;
       Add(TypeOfJson(value), &listed.types);
-      listed.values.push_back(value.dump());
+      std::string json = value.dump();
+      Spend(json.size() / kBytesPerVisit);
+      if (json.size() > kListedValueBytesMax) return;
+      const std::string* const text = value.get_ptr<const std::string*>();
+      listed.values.push_back(
+          {std::move(json), text == nullptr ? std::nullopt : std::optional(*text)});
     };
     if (const auto only = schema.find("const"); only != schema.end()) {
       add(*only);
@@ -227,6 +245,7 @@ class Resolver {
   ValueTypes Union(const Json& branches) {
     ValueTypes all{.types = {}};
     for (const Json& branch : branches) {
+      if (IsSpent()) break;
       ValueTypes one = Resolve(branch);
       for (const Type type : one.types) Add(type, &all.types);
       std::move(one.values.begin(), one.values.end(), std::back_inserter(all.values));
@@ -244,7 +263,7 @@ class Resolver {
   }
 
   const Json& root_;
-  int64_t visits_ = 0;
+  int64_t& visits_left_;
   int depth_ = 0;
 };
 
@@ -256,10 +275,8 @@ std::string_view WithoutBlanks(std::string_view text) {
 
 // The one of the listed values that is written so.
 std::optional<std::string> FindListed(std::string_view text, const ValueTypes& types) {
-  for (const std::string& value : types.values) {
-    if (value == text) return value;
-    const Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
-    if (parsed.is_string() && parsed.get_ref<const std::string&>() == text) return value;
+  for (const ValueTypes::Value& value : types.values) {
+    if (value.json == text || value.text == text) return value.json;
   }
   return std::nullopt;
 }
@@ -297,9 +314,9 @@ bool ValueTypes::Allows(Type type) const {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-Parameters ParametersOf(const Json& schema) {
+Parameters ParametersOf(const Json& schema, int64_t* visits_left) {
   Parameters parameters;
-  Resolver(schema).CollectProperties(schema, &parameters);
+  Resolver(schema, visits_left).CollectProperties(schema, &parameters);
   return parameters;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +20,13 @@ struct ValueTypes {
 
   // In the order in which they are tried.
   std::vector<Type> types = {Type::kText};
-  // As JSON, of `enum` and `const`: tried before.
-  std::vector<std::string> values = {};
+  // Of `enum` and `const`: tried before.
+  struct Value {
+    std::string json;
+    std::optional<std::string> text;  // of one that is a text
+    bool operator==(const Value&) const = default;
+  };
+  std::vector<Value> values = {};
 
   // Whatever is written, it is a text.
   bool is_text() const { return types == std::vector<Type>{Type::kText} && values.empty(); }
@@ -33,9 +39,9 @@ using Parameters = std::map<std::string, ValueTypes, std::less<>>;
 
 // The properties of a schema of arguments, each resolved as a validator would: $ref within it,
 // allOf, anyOf and oneOf, enum and const, several types; without any, what its other keywords are
-// about, and then every type. Of a schema that nests or branches too far (kSchemaVisitsMax), all
-// that is left is any value.
-Parameters ParametersOf(const Json& schema);
+// about, and then every type. Each schema and listed value that is looked at takes from what is left
+// of a request's kSchemaVisitsMax; where nothing is left, all that is known is any value.
+Parameters ParametersOf(const Json& schema, int64_t* visits_left);
 
 // A value as JSON, without blanks around it, of the first type that it is of; null is null wherever
 // it may be. Else its text as a JSON string, blanks and all.

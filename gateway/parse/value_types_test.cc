@@ -6,9 +6,15 @@
 #include <chrono>
 
 #include "base/clock.h"
+#include "gateway/limits.h"
 
 namespace tutti::gateway {
 namespace {
+
+Parameters ParametersOf(const Json& schema) {
+  int64_t visits_left = kSchemaVisitsMax;
+  return gateway::ParametersOf(schema, &visits_left);
+}
 
 // What a parameter of this schema, beside these definitions, makes of a text.
 std::string Read(const std::string& schema, std::string_view text) {
@@ -127,6 +133,36 @@ TEST(ValueTypesTest, ASchemaThatBranchesWithoutEndTakesNoTime) {
   EXPECT_LT(Seconds(std::chrono::steady_clock::now() - begin), 5);
   EXPECT_EQ(JsonOfValue("5", found.at("p")), "5");
   EXPECT_EQ(JsonOfValue("a", found.at("q")), "\"a\"");
+}
+
+// Ten thousand parameters have one list of long values: a copy for each would be 1 GB.
+TEST(ValueTypesTest, ListsThatAreReferredToOftenTakeNoMemory) {
+  Json list = Json::array();
+  for (int i = 0; i < 100; ++i) list.push_back(std::string(1000, static_cast<char>('a' + i % 26)));
+  Json properties;
+  for (int i = 0; i < 10'000; ++i) {
+    properties["p" + std::to_string(i)] = {{"$ref", "#/$defs/list"}};
+  }
+  const Json schema = {{"$defs", {{"list", {{"enum", list}}}}}, {"properties", properties}};
+  size_t bytes = 0;
+  for (const auto& [name, types] : ParametersOf(schema)) {
+    for (const auto& value : types.values) bytes += value.json.size();
+  }
+  EXPECT_LT(bytes, 4u << 20);
+  EXPECT_GT(bytes, 100u * 1000);
+}
+
+// Neither are long types, parts and paths free, nor do two functions get as much each.
+TEST(ValueTypesTest, WhatIsLongHasAPrice) {
+  const Json types = {{"type", Json(std::vector<std::string>(100'000, "null"))}};
+  const Json path = {{"$ref", "#/" + std::string(1 << 20, '~')}};
+  Json circles = {{"allOf", Json(std::vector<Json>(1000, {{"$ref", "#"}}))}};
+  circles["properties"] = {{"p", types}, {"q", path}};
+  int64_t visits_left = kSchemaVisitsMax;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100; ++i) gateway::ParametersOf(circles, &visits_left);
+  EXPECT_LT(Seconds(std::chrono::steady_clock::now() - begin), 5);
+  EXPECT_LT(visits_left, 0);
 }
 
 }  // namespace

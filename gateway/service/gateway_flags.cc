@@ -158,6 +158,7 @@ absl::Status CheckDoors(const GatewayFlags& flags) {
     return absl::InvalidArgumentError("--http-plaintext and --tls-cert contradict each other");
   }
   const std::string& listen = flags.server.listen;
+  TUTTI_RETURN_IF_ERROR(CheckListen(listen));
   TUTTI_RETURN_IF_ERROR(CheckKeys("--listen", listen, flags));
   TUTTI_RETURN_IF_ERROR(CheckKeys("--grpc", flags.grpc, flags));
   if (transport::IsLocalAddress(listen) || flags.http_plaintext ||
