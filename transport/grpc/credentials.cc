@@ -120,6 +120,7 @@ class PortCredentials final : public grpc::ServerCredentials {
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const std::string& address, const TlsFiles& tls, const PortRules& rules) {
   TUTTI_RETURN_IF_ERROR(KeepGrpcRunning());
+  TUTTI_RETURN_IF_ERROR(CheckRoomForPort());
   std::shared_ptr<Certificates> certificates;
   if (tls.any()) {
     TUTTI_ASSIGN_OR_RETURN(certificates, Certificates::Open(tls, rules.certificates_needed));

@@ -69,13 +69,19 @@ std::shared_ptr<grpc::Channel> ChannelWithThreads() {
   return channel;
 }
 
-absl::Status CheckRoom() {
-  // Two that look at timers, some that poll, and its pools by the number of processors.
-  const int processors = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 2, 16);
-  return CheckRoomForThreads("gRPC", 6 + processors);
+// By which gRPC sizes its pools and a server's.
+int Processors() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 2, 16);
 }
 
+// Two that look at timers, some that poll, and its pools.
+absl::Status CheckRoom() { return CheckRoomForThreads("gRPC", 6 + Processors()); }
+
 }  // namespace
+
+absl::Status CheckRoomForPort() {
+  return CheckRoomForThreads("a port of gRPC's", 2 + Processors());
+}
 
 void TakeLogOfProtobuf() {
   google::protobuf::SetLogHandler(&LogOfProtobuf);

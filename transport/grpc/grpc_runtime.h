@@ -18,6 +18,10 @@ namespace tutti::transport {
 // Thread: any; not in a reaction. The first call waits for gRPC's threads to start.
 absl::Status KeepGrpcRunning();
 
+// gRPC aborts where a server of it gets no thread. RESOURCE_EXHAUSTED: there is no room for those
+// of one port.  Thread: any.
+absl::Status CheckRoomForPort();
+
 // Lines of protobuf's go to our log too, at level debug, for as long as main runs.
 //
 // Thread: the main thread of a program of ours, before there are others.
