@@ -1,5 +1,7 @@
 #include "door/door.h"
 
+#include <new>
+#include <thread>
 #include <utility>
 
 #include "base/retry_delay.h"
@@ -10,7 +12,21 @@ namespace {
 // A door that is full empties within a step or two, or with the next prompt that is tokenized.
 constexpr Duration kComeBackAfter = std::chrono::seconds(1);
 
+// How long this thread has waited in a row.
+thread_local Instant waits_since{};
+thread_local Instant waited_at{};
+
+void OnNoMemory() {
+  const Instant now = SystemClock().Now();
+  if (now - waited_at > 10 * kMemoryPause) waits_since = now;
+  if (MemoryScope::IsInside() || now - waits_since > kMemoryWaitMax) throw std::bad_alloc();
+  std::this_thread::sleep_for(kMemoryPause);
+  waited_at = SystemClock().Now();
+}
+
 }  // namespace
+
+void WaitForMemory() { std::set_new_handler(OnNoMemory); }
 
 Door::Door(const DoorOptions& chosen, std::function<void()> trim)
     : options(chosen), trimmer(std::move(trim)), budget(chosen.bytes) {

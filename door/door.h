@@ -47,11 +47,30 @@ absl::Status Overloaded(std::string_view what);
 // RESOURCE_EXHAUSTED for a request that ran out of memory.
 absl::Status OutOfMemory();
 
+// What runs out of memory inside of such a scope gets std::bad_alloc. Where WaitForMemory was
+// called, what is in none waits for those that are, who end and give theirs back: a thread without
+// a request has nobody to tell.
+class MemoryScope {
+ public:
+  MemoryScope() { ++scopes_; }
+  ~MemoryScope() { --scopes_; }
+  MemoryScope(const MemoryScope&) = delete;
+  MemoryScope& operator=(const MemoryScope&) = delete;
+  static bool IsInside() { return scopes_ > 0; }
+
+ private:
+  static inline thread_local int scopes_ = 0;  // of this thread
+};
+
+// From now on, in all threads. One that has waited for kMemoryWaitMax gets std::bad_alloc too.
+void WaitForMemory();
+
 // The boundary for std::bad_alloc: no other exception exists here. Work whose memory depends on
 // bytes from outside is done inside, so that running out ends that request and not the process.
 // `work` returns a Status.
 template <typename Work>
 absl::Status WithinMemory(Work work) {
+  const MemoryScope scope;
   try {
     return work();
   } catch (const std::bad_alloc&) {

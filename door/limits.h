@@ -107,6 +107,10 @@ inline constexpr size_t kTurnsRemembered = 1024;
 // The pause between giving the heap's free memory back and doing so once more: requests that were
 // refused for the bytes that others held are freed by then.
 inline constexpr Duration kTrimAgainAfter = std::chrono::seconds(2);
+// The pause of a thread that has no memory between two tries, and how long it tries: requests that
+// have none end within milliseconds.
+inline constexpr Duration kMemoryPause = std::chrono::milliseconds(1);
+inline constexpr Duration kMemoryWaitMax = std::chrono::seconds(10);
 // Requests up to this size that are refused for what they are wait for their own bytes only, and
 // not for those that others at their address have sent: a prompt that is too long by mistake.
 inline constexpr int64_t kOwnPauseBytesMax = 256 << 10;

@@ -128,8 +128,6 @@ inline constexpr Duration kBodyTime = std::chrono::seconds(60);
 inline constexpr Duration kIdleTime = std::chrono::seconds(75);
 // A reader that takes nothing of what lies ready.
 inline constexpr Duration kWriteTime = std::chrono::seconds(30);
-// The pause before another try where there was no memory for what must not be lost.
-inline constexpr Duration kMemoryPause = std::chrono::milliseconds(1);
 // The period at which these are looked at.
 inline constexpr Duration kTick = std::chrono::milliseconds(500);
 // Bytes that lie ready for a reader, of a stream: some thousand chunks. Where more have lain there

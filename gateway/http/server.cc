@@ -157,7 +157,7 @@ class AsioServer : public HttpServer {
       asio::post(loop_, [shared] { (*shared)(); });
       return absl::OkStatus();
     };
-    while (!door::WithinMemory(post).ok()) std::this_thread::sleep_for(kMemoryPause);
+    while (!door::WithinMemory(post).ok()) std::this_thread::sleep_for(door::kMemoryPause);
   }
 
   void Drain() override {

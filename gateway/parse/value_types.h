@@ -39,8 +39,8 @@ using Parameters = std::map<std::string, ValueTypes, std::less<>>;
 
 // The properties of a schema of arguments, each resolved as a validator would: $ref within it,
 // allOf, anyOf and oneOf, enum and const, several types; without any, what its other keywords are
-// about, and then every type. Each schema and listed value that is looked at takes from what is left
-// of a request's kSchemaVisitsMax; where nothing is left, all that is known is any value.
+// about, and then every type. Each schema and listed value that is looked at takes from what is
+// left of a request's kSchemaVisitsMax; where nothing is left, all that is known is any value.
 Parameters ParametersOf(const Json& schema, int64_t* visits_left);
 
 // A value as JSON, without blanks around it, of the first type that it is of; null is null wherever

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/thread.h"
 #include "client/endpoints.h"
+#include "door/door.h"
 #include "door/heap_trimmer.h"
 #include "gateway/grpc/grpc_port.h"
 #include "gateway/limits.h"
@@ -171,6 +172,7 @@ int Main(int argc, char** argv) {
   daemon.Begin("gateway", flags.daemon);
   transport::TakeLogOfProtobuf();
   std::signal(SIGPIPE, SIG_IGN);
+  door::WaitForMemory();
   const int64_t descriptors = transport::RaiseDescriptorLimit();
   // Both ports have the same of what the process can give; what --max-connections leaves is gRPC's.
   const int64_t of_ports = transport::PortDescriptors(descriptors);

@@ -6,13 +6,14 @@ Without keys callers are told apart by their address: the greedy and the modest 
 """
 import contextlib
 import json
+import resource
 import socket
 import threading
 import time
 import unittest
 
 from gateway_test import GatewayTest, resident
-from harness import PATIENCE_S, wait_until
+from harness import PATIENCE_S, running, wait_until
 
 COMPLETION = "/v1/completions"
 MIB = 1 << 20
@@ -160,6 +161,34 @@ class Shares(Callers):
         self.assertEqual(status, 400)
         self.assertIn("numbers", json.loads(answer)["error"]["message"])
         self.assertLess(took, 1)
+
+
+class OutOfMemory(Callers):
+    """A gateway with little room ends requests, and not itself."""
+
+    def test_ends_the_request(self):
+        with open(f"/proc/{self.pid}/status", encoding="utf-8") as file:
+            size = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmSize"))
+        most = resource.prlimit(self.pid, resource.RLIMIT_AS)[1]
+        resource.prlimit(self.pid, resource.RLIMIT_AS, (size + 300 * MIB, most))
+        bodies = [prompt(15 * MIB), b'{"prompt": [' + b"123456," * 2_000_000 + b"1]}",
+                  b'{"prompt": "a", "x": [' + b'"a",' * 120_000 + b'"a"]}']
+        statuses = []
+
+        def ask(i):
+            try:
+                statuses.append(self.post(f"127.0.0.{2 + i % 8}", COMPLETION, bodies[i % len(bodies)])[0])
+            except (OSError, IndexError):
+                statuses.append(0)  # ended without a word
+
+        for thread in self.flood(48, ask):
+            thread.join(PATIENCE_S)
+        self.assertEqual(len(statuses), 48)
+        self.assertTrue(set(statuses) <= {0, 400, 413, 429, 503}, statuses)
+        resource.prlimit(self.pid, resource.RLIMIT_AS, (most, most))
+        self.assertTrue(running(self.pid))
+        wait_until(lambda: self.gateway.get("/health").status == 200, "it serves on")
+        self.assertEqual(self.post(MODEST, COMPLETION, prompt(64))[0], 200)
 
 
 def forged(event_id, tokens):
