@@ -76,6 +76,15 @@ std::string_view MemberText(std::string_view object, std::string_view name) {
   return found;
 }
 
+// From the last part to the first, each emptied before it ends: at most kJsonDepthMax deep.
+void EmptyOut(Json* json) {
+  if (auto* const list = json->get_ptr<Json::array_t*>()) {
+    for (; !list->empty(); list->pop_back()) EmptyOut(&list->back());
+  } else if (auto* const object = json->get_ptr<Json::object_t*>()) {
+    for (; !object->empty(); object->erase(object->begin())) EmptyOut(&object->begin()->second);
+  }
+}
+
 // Builds a value from its text's events, and stops at a name that stands twice in one object: what
 // the library's own builder and a callback for each value would take three times as long for.
 class Builder : public nlohmann::json_sax<Json> {
@@ -150,7 +159,9 @@ std::string AsWritten(std::string_view text, std::string_view name, const Json& 
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::variant<Json, ApiError> ParseObject(std::string_view text) {
+ParsedJson::~ParsedJson() { EmptyOut(&json_); }
+
+std::variant<ParsedJson, ApiError> ParseObject(std::string_view text) {
   const Extent extent = ExtentOf(text);
   if (extent.depth > kJsonDepthMax) {
     return BadRequest(
@@ -164,15 +175,15 @@ std::variant<Json, ApiError> ParseObject(std::string_view text) {
     return BadRequest("", absl::StrCat("the body has ", extent.numbers, " numbers, the limit is ",
                                        kJsonNumbersMax));
   }
-  Json json;
-  Builder builder(&json);
+  ParsedJson json;
+  Builder builder(&*json);
   const bool is_json = Json::sax_parse(text.begin(), text.end(), &builder);
   if (!is_json && !builder.twice()) return BadRequest("", "the body is not valid JSON in UTF-8");
   // Readers differ in which of the two they take: a filter in front may have seen the other.
   if (const auto& twice = builder.twice()) {
     return BadRequest(twice->substr(0, 64), twice->substr(0, 64) + " stands twice in one object");
   }
-  if (!json.is_object()) return BadRequest("", "the body is not a JSON object");
+  if (!(*json).is_object()) return BadRequest("", "the body is not a JSON object");
   return json;
 }
 

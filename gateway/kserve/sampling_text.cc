@@ -59,7 +59,7 @@ absl::StatusOr<Json> ReadSamplingText(std::string_view text) {
   if (const auto* const error = std::get_if<ApiError>(&parsed)) {
     return absl::InvalidArgumentError(absl::StrCat("sampling_parameters: ", error->message));
   }
-  Json object = std::move(std::get<Json>(parsed));
+  Json object = std::move(*std::get<ParsedJson>(parsed));
   for (auto& [name, value] : object.items()) Mend(name, &value);
   return object;
 }

@@ -292,7 +292,7 @@ TEST(ParseObject, RefusesNamesThatStandTwice) {
     ASSERT_NE(error, nullptr) << text;
     EXPECT_EQ(error->param, "a");
   }
-  EXPECT_TRUE(std::holds_alternative<Json>(
+  EXPECT_TRUE(std::holds_alternative<ParsedJson>(
       ParseObject(R"({"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}], "A": 1})")));
 }
 
@@ -305,7 +305,7 @@ TEST(ParseObject, BoundsWhatTakesMoreMemoryThanText) {
   for (const char* part : {"{}", "[]", "\"\""}) {
     EXPECT_TRUE(std::holds_alternative<ApiError>(ParseObject(body(kJsonPartsMax, part))));
   }
-  EXPECT_TRUE(std::holds_alternative<Json>(ParseObject(body(kJsonPartsMax, "7"))));
+  EXPECT_TRUE(std::holds_alternative<ParsedJson>(ParseObject(body(kJsonPartsMax, "7"))));
 }
 
 TEST(ParseObject, RefusesWhatIsNoObjectOfBoundedDepth) {
@@ -318,7 +318,7 @@ TEST(ParseObject, RefusesWhatIsNoObjectOfBoundedDepth) {
     ASSERT_TRUE(std::holds_alternative<ApiError>(parsed)) << text;
     EXPECT_EQ(std::get<ApiError>(parsed).status, 400);
   }
-  EXPECT_TRUE(std::holds_alternative<Json>(ParseObject(R"({"a": "[[[[\"[[["})")));
+  EXPECT_TRUE(std::holds_alternative<ParsedJson>(ParseObject(R"({"a": "[[[[\"[[["})")));
 }
 
 }  // namespace

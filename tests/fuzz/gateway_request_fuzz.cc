@@ -45,7 +45,7 @@ void Handle(const tutti::gateway::HttpRequest& request) {
   }
   const auto json = tutti::gateway::ParseObject(request.body);
   if (const auto* error = std::get_if<ApiError>(&json)) return CheckError(*error);
-  const auto& body = std::get<tutti::gateway::Json>(json);
+  const auto& body = *std::get<tutti::gateway::ParsedJson>(json);
   CheckGeneration(tutti::gateway::ReadChatRequest(body));
   CheckGeneration(tutti::gateway::ReadCompletionRequest(body));
   CheckGeneration(tutti::gateway::ReadResponsesRequest(body));

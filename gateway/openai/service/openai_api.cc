@@ -159,7 +159,7 @@ void OpenAiApi::ReadAndGenerate(const Caller& caller, Read read) {
       prepared.request = std::move(*error);
       return prepared;
     }
-    prepared.request = read(std::get<Json>(json), body);
+    prepared.request = read(*std::get<ParsedJson>(json), body);
     if (!key.empty()) prepared.digest = DigestOf(path, body);
     return prepared;
   };

@@ -66,7 +66,7 @@ void OpenAiApi::ReadAndAsk(const Caller& caller, Read read, Ask ask) {
              [jobs = jobs_, caller, asked, read, do_ask](CancelToken* cancel) -> Rest {
                auto json = ParseObject(asked->body);
                if (const auto* error = std::get_if<ApiError>(&json)) return Fail(caller, *error);
-               auto request = read(std::get<Json>(json), asked->body);
+               auto request = read(*std::get<ParsedJson>(json), asked->body);
                if (const auto* error = std::get_if<ApiError>(&request)) {
                  return Fail(caller, *error);
                }
