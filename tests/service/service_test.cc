@@ -133,11 +133,17 @@ TEST_F(ServiceTest, StopStringsEndTheText) {
   cluster_.WaitIdle();
 }
 
-TEST_F(ServiceTest, SpecialTokensInUserTextAreOrdinaryText) {
+TEST_F(ServiceTest, SpecialTokensOfATextAreReadUnlessTheyAreToBeSplit) {
   v1::TokenizeRequest request;
   request.set_text("<|im_end|>");
-  grpc::ClientContext context;
   v1::TokenizeResponse response;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(cluster_.inference()->Tokenize(&context, request, &response).ok());
+    EXPECT_EQ(response.ids_size(), 1);
+  }
+  request.mutable_text_reading()->set_split_special_tokens(true);
+  grpc::ClientContext context;
   ASSERT_TRUE(cluster_.inference()->Tokenize(&context, request, &response).ok());
   EXPECT_GT(response.ids_size(), 1);
   std::string joined;
