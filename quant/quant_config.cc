@@ -59,8 +59,6 @@ void ReadAwq(ConfigFields& fields, QuantConfig* config) {
   }
 }
 
-constexpr char kPairOf[] = " must be two numbers of rows and columns, each from 1 to 1048576";
-
 // Blocks of rows and columns; false: it says none.
 bool ReadBlock(const nlohmann::json& pair, QuantConfig* config) {
   if (!pair.is_array() || pair.size() != 2) return false;
@@ -70,6 +68,11 @@ bool ReadBlock(const nlohmann::json& pair, QuantConfig* config) {
   config->block_rows = pair[0].get<int64_t>();
   config->block_columns = pair[1].get<int64_t>();
   return true;
+}
+
+std::string NoBlock(const char* name) {
+  return absl::StrCat(name, " must be two numbers of rows and columns, each from 1 to ",
+                      kGroupSizeMax);
 }
 
 void ReadFp8(ConfigFields& fields, QuantConfig* config) {
@@ -82,7 +85,7 @@ void ReadFp8(ConfigFields& fields, QuantConfig* config) {
   const auto block = object.find("weight_block_size");
   if (block == object.end() || block->is_null()) return;
   if (!ReadBlock(*block, config)) {
-    fields.Invalid(absl::StrCat("weight_block_size", kPairOf));
+    fields.Invalid(NoBlock("weight_block_size"));
   }
 }
 
@@ -112,7 +115,7 @@ void ReadWeightsOfGroup(ConfigFields& fields, QuantConfig* config) {
   if (strategy == "block") {
     const auto block = weights->find("block_structure");
     if (block == weights->end() || !ReadBlock(*block, config)) {
-      of_weights.Invalid(absl::StrCat("block_structure", kPairOf));
+      of_weights.Invalid(NoBlock("block_structure"));
     }
   }
   fields.Adopt(of_weights.status());
