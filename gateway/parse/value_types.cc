@@ -115,6 +115,7 @@ class Resolver {
         restrict_to(Union(branches));
       }
     }
+    if (IsSpent()) return {.types = kAnyType};  // the rest would have allowed more
     if (!said) PutKeywordsFirst(schema, &found.types);
     return found;
   }

@@ -152,6 +152,14 @@ TEST(ValueTypesTest, ListsThatAreReferredToOftenTakeNoMemory) {
   EXPECT_GT(bytes, 100u * 1000);
 }
 
+// What is not looked at to its end may be of types that were not seen.
+TEST(ValueTypesTest, WhereNothingIsLeftAnyValueIsKnown) {
+  const Json schema = Json::parse(R"({"properties": {"p": {"type": ["string", "integer"]}}})");
+  int64_t enough = 10, few = 3;
+  EXPECT_FALSE(gateway::ParametersOf(schema, &enough).at("p").Allows(ValueTypes::Type::kArray));
+  EXPECT_TRUE(gateway::ParametersOf(schema, &few).at("p").Allows(ValueTypes::Type::kArray));
+}
+
 // Neither are long types, parts and paths free, nor do two functions get as much each.
 TEST(ValueTypesTest, WhatIsLongHasAPrice) {
   const Json types = {{"type", Json(std::vector<std::string>(100'000, "null"))}};
