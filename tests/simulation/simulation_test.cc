@@ -70,6 +70,15 @@ TEST(SimulationTest, EverySeedKeepsThePromises) {
   EXPECT_GT(sum.rebuilt_tokens, last);
 }
 
+// Seeds beyond those above that found something once: steps that a slowed worker takes seconds for.
+TEST(SimulationTest, SeedsThatFoundSomethingKeepThePromises) {
+  for (const uint64_t seed : {5321}) {
+    const SimOptions options = DrawSimOptions(seed);
+    const SimReport report = RunSimulation(options);
+    EXPECT_TRUE(report.failures.empty()) << options.Text() << "\n" << Failures(report);
+  }
+}
+
 // However a plan is bounded, the tokens are those of the oracle. The loads are such that plans
 // would be larger: the bound is what keeps them small.
 TEST(SimulationTest, SmallPlansGiveTheSameTokens) {
