@@ -2,11 +2,12 @@
 import json
 import os
 
+import kernel_times
 import processes
 import settings
 from processes import NotRun
 from session import Session
-from settings import LIBRARY_ROWS, NEAR
+from settings import KERNEL_TIMES, LIBRARY_ROWS, NEAR
 
 
 def json_lines(text):
@@ -103,26 +104,26 @@ class Benches(Session):
         return {"passed": not errors, "rows": rows, "errors": errors}
 
     def profile(self):
-        """Time of the kernels of a step and their shares of the memory's and the multiprocessors' rates."""
+        """Every kernel of the loads as they are served, with graphs and early starts: how long it took, and the gap before it."""
         self.need_device(or_cpu=True)
-        tool = self.tool("ncu")
-        metrics = ("gpu__time_duration.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed,"
-                   "sm__throughput.avg.pct_of_peak_sustained_elapsed,launch__registers_per_thread")
-        # About 290 kernels make a step, 540 one of many rows, and 210 pack the weights. Skipped: a few steps of one sequence;
-        # 64 prompts, which go one by one, and some steps of all; the weights and half a prompt; a prompt of 8,192 in four
-        # pieces and some steps; some steps that draw.
-        cases = [("64,1,40", 3000), ("64,64,40", 22000), ("2048,1,2", 500), ("8192,1,16", 3600), ("64,1,40,0.7", 3000)]
-        rows, errors = [], {}
-        for load, skip in [("16,1,4", 0), ("16,1,4,0.7", 0)] if self.rehearse else cases:
-            command = [tool, "--clock-control", "none", "--metrics", metrics, "--csv", "--launch-skip", str(skip),
-                       "--launch-count", "60", self.program("tutti-bench"), "local", "--model", self.model("0.6b"), "--device",
-                       self.place, "--cuda-graphs", "off", "--load", load, "--chunk-tokens", "2048", "--runs", "1"]
-            ended = self.collect(errors, load, self.attempt, command, 45 * self.patience)
-            lines = [line for line in ended.stdout.splitlines() if line.startswith('"')] if ended else []
-            rows.append({"load": load, "csv": lines})
-            if ended is not None and (not lines or self.rehearse and ended.returncode != 0):
-                errors[load] = f"{ended.why or processes.how(ended.returncode)}: {ended.text[-1000:]}"
-        return {"passed": not errors, "profiles": rows, "errors": errors}
+        environment = self.with_libraries()
+        environment["TUTTI_KERNEL_TIMES"] = os.path.join(self.scratch, "kernel_times")
+        if not self.rehearse:
+            environment["CUDA_INJECTION64_PATH"] = self.program(KERNEL_TIMES)
+            folders = [os.path.dirname(environment.get("TUTTI_CUPTI_LIBRARY", "")), "/usr/local/cuda/extras/CUPTI/lib64"]
+            environment["LD_LIBRARY_PATH"] = ":".join([environment["LD_LIBRARY_PATH"], *filter(None, folders)])
+        named = [word for load in self.loads for word in ("--load", ",".join(f"{value:g}" for value in load))]
+        command = [self.program("tutti-bench"), "local", "--model", self.model("8b"), "--device", self.place, "--chunk-tokens",
+                   "2048", "--runs", "1", *named, "--json"]
+        errors = {}
+        rows = self.bench_lines(command, 90, errors, "the loads", environment)
+        if os.path.exists(environment["TUTTI_KERNEL_TIMES"]):
+            text = kernel_times.tables(environment["TUTTI_KERNEL_TIMES"])
+            with open(os.path.join(self.out, "kernels.md"), "w", encoding="utf-8") as file:
+                file.write(f"# Kernels of a step, by tools/gpu_check\n\nLoads in order: {self.loads}\n{text}")
+        elif not self.rehearse:
+            errors["kernels"] = "CUPTI recorded nothing: see gpu_check.log"
+        return {"passed": not errors, "rows": rows, "errors": errors}
 
     def cublas_class(self):
         """The class that multiplies many rows by cuBLASLt: it serves where it is named, says that it is not exact, is near the

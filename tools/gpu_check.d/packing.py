@@ -8,14 +8,14 @@ import tempfile
 import calls
 import processes
 import settings
-from settings import DATA, EMULATED, KERNEL_TESTS, MODEL_TESTS, NCCL_TEST, PLUGIN, PROGRAMS, SCRIPT
+from settings import DATA, EMULATED, KERNEL_TESTS, KERNEL_TIMES, MODEL_TESTS, NCCL_TEST, PLUGIN, PROGRAMS, SCRIPT
 
 ROOT = os.path.dirname(os.path.dirname(SCRIPT))
 # The other machine's own: with an older C++ library of ours in their way, its programs would not start.
 SYSTEM_LIBRARIES = ("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "ld-linux", "linux-vdso", "libstdc++.so",
-                    "libgcc_s.so")
+                    "libgcc_s.so", "libcupti.so")
 # What is packed: the target that makes it, where it lies below the build, and where in the packed folder.
-WANTED = [("tutti_cuda", f"bin/{PLUGIN}", PLUGIN)]
+WANTED = [("tutti_cuda", f"bin/{PLUGIN}", PLUGIN), ("kernel_times", f"bin/{KERNEL_TIMES}", KERNEL_TIMES)]
 WANTED += [(name, f"tests/{name}", name) for name in KERNEL_TESTS + MODEL_TESTS + [NCCL_TEST]]
 WANTED += [(name, f"bin/{name}", name) for name in PROGRAMS]
 WANTED += [("tutti_cuda_emulated_plugin", f"emulated_gpus/{PLUGIN}", f"{EMULATED}/{PLUGIN}"),

@@ -20,7 +20,8 @@ DRIVER = "/usr/local/nvidia"
 # Texts of commands that did not do what they should.
 LOG_MAX = 8 << 20
 # The libraries that PyTorch brings along, and the variables by which our programs find them.
-PIP_LIBRARIES = {"libcublasLt.so.*": "TUTTI_CUBLASLT_LIBRARY", "libnccl.so.2": "TUTTI_NCCL_LIBRARY"}
+PIP_LIBRARIES = {"libcublasLt.so.*": "TUTTI_CUBLASLT_LIBRARY", "libnccl.so.2": "TUTTI_NCCL_LIBRARY",
+                 "libcupti.so.*": "TUTTI_CUPTI_LIBRARY"}
 WARM = """import json, time
 begin = time.monotonic()
 import torch, transformers

@@ -6,6 +6,8 @@ SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 PROGRAMS = ["tutti", "tutti-coordinator", "tutti-worker", "tutti-bench", "products_bench", "make_random_model"]
 PLUGIN = "libtutti_cuda.so"
+# Records kernels for the step `profile`; built where CUPTI's header is found.
+KERNEL_TIMES = "libkernel_times.so"
 KERNEL_TESTS = ["kernels_conformance_test", "kernels_matmul_test", "kernels_attention_test"]
 MODEL_TESTS = ["golden_test", "graphs_test", "one_voice_test", "plan_proof_test"]
 NCCL_TEST = "kernels_cuda_nccl_machine_test"
@@ -69,7 +71,7 @@ CALLS = {
 }
 STEPS = list(dict.fromkeys(step for steps in CALLS.values() for step in steps))
 # Steps that need a checkpoint, and which.
-MODELS = {"one_voice": "0.6b", "against_pytorch": "0.6b", "profile": "0.6b", "bench_ours": "8b", "cublas_class": "0.6b",
+MODELS = {"one_voice": "0.6b", "against_pytorch": "0.6b", "profile": "8b", "bench_ours": "8b", "cublas_class": "0.6b",
           "bench_transformers": "8b"}
 # Steps that need PyTorch, which is imported beside the steps before.
 TORCH_STEPS = ["against_pytorch", "ceilings", "price_of_one_voice", "bench_transformers"]
