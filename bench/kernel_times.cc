@@ -18,11 +18,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <mutex>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "base/mutex.h"
+
+namespace tutti::bench {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{8} << 20;
@@ -39,7 +41,7 @@ struct Run {
 };
 
 struct Recorder {
-  std::mutex mutex;
+  Mutex mutex;
   std::map<Shape, int32_t> number;
   std::vector<Shape> shapes;
   std::vector<Run> runs;
@@ -92,7 +94,7 @@ void CUPTIAPI GiveBuffer(uint8_t** buffer, size_t* bytes, size_t* records_max) {
 
 void CUPTIAPI TakeBuffer(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t valid) {
   {
-    const std::lock_guard<std::mutex> lock(Recorded().mutex);
+    const MutexLock lock(&Recorded().mutex);
     CUpti_Activity* record = nullptr;
     while (cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
       if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
@@ -151,23 +153,29 @@ void Finish() {
   if (result != CUPTI_SUCCESS) Say("the last records", result);
   const char* const path = std::getenv("TUTTI_KERNEL_TIMES");
   Recorder& recorder = Recorded();
-  const std::lock_guard<std::mutex> lock(recorder.mutex);
+  const MutexLock lock(&recorder.mutex);
   if (path == nullptr || !Write(&recorder, path)) {
     std::fprintf(stderr, "kernel_times: nothing was written to TUTTI_KERNEL_TIMES=%s\n",
                  path == nullptr ? "" : path);
   }
 }
 
-}  // namespace
-
-// The driver calls it once, before the program's first call of CUDA returns.
-extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
+// Whether kernels are recorded from now on.
+bool Begin() {
   CUptiResult result = cuptiActivityRegisterCallbacks(&GiveBuffer, &TakeBuffer);
   if (result == CUPTI_SUCCESS) result = cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   if (result != CUPTI_SUCCESS) {
     Say("kernels are not recorded", result);
-    return 0;
+    return false;
   }
   std::atexit(&Finish);
-  return 1;
+  return true;
+}
+
+}  // namespace
+}  // namespace tutti::bench
+
+// The driver calls it once, before the program's first call of CUDA returns.
+extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
+  return tutti::bench::Begin() ? 1 : 0;
 }
