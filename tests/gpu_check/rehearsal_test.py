@@ -17,9 +17,9 @@ import settings  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get("TUTTI_BINARY_DIR", os.path.join(ROOT, "build", "release")))
 # Those that start programs in other ways than others do. Tests of kernels run on the emulated GPU by themselves.
-STEPS = ["nccl", "bench_ours", "one_voice"]
-WANTED = [one for one in packing.WANTED if one[2] not in (settings.PLUGIN, *settings.MODEL_TESTS, *settings.KERNEL_TESTS[1:],
-                                                          settings.NCCL_TEST)]
+STEPS = ["nccl", "bench_ours", "switches", "profile", "one_voice"]
+NOT_WANTED = (settings.PLUGIN, settings.KERNEL_TIMES, *settings.MODEL_TESTS, *settings.KERNEL_TESTS[1:], settings.NCCL_TEST)
+WANTED = [one for one in packing.WANTED if one[2] not in NOT_WANTED]
 
 
 @unittest.skipUnless(all(os.path.exists(os.path.join(BUILD, path)) for _, path, _ in WANTED), "this preset has no emulated GPU")
@@ -34,7 +34,8 @@ class Rehearsal(unittest.TestCase):
         for step in ["device", *STEPS]:
             self.assertTrue(results[step]["passed"], json.dumps(results[step], indent=1)[:3000])
         self.assertIn("2 workers on the GPU", results["one_voice"]["compared"])
-        self.assertEqual(len(results["bench_ours"]["rows"]), len(settings.TINY_LOADS) + 2)
+        self.assertEqual(len(results["bench_ours"]["rows"]), len(settings.TINY_LOADS))
+        self.assertEqual(len(results["switches"]["rows"]), 2)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@ import settings
 import verdicts
 
 
-
-
 def share(value, limit):
     return f"{100 * value / limit:.0f} %" if limit else ""
 
@@ -52,6 +50,10 @@ def steps_of(results):
     return {name: result for name, result in results.items() if isinstance(result, dict) and "passed" in result}
 
 
+def rows_of_loads(results):
+    return [row for step in ("bench_ours", "switches") for row in results.get(step, {}).get("rows", [])]
+
+
 def summary(results, missing):
     """What must not be lost, short enough for the end of an output."""
     lines = ["", "gpu_check: summary"]
@@ -69,7 +71,7 @@ def summary(results, missing):
     memory, operations = verdicts.rates(results)
     if memory:
         lines.append(f"  measured: memory {memory / 1e12:.2f} TB/s, matrix rate {operations / 1e12:.0f} TFLOP/s")
-    for row in results.get("bench_ours", {}).get("rows", []):
+    for row in rows_of_loads(results):
         lines.append("  {} x {}, temperature {:g}{}{}: prompts {:.0f} tokens/s, decode {:.1f} tokens/s".format(
             row["batch"], row["prompt_tokens"], row["temperature"], "" if row.get("cuda_graphs", True) else ", no graphs",
             "" if row.get("cuda_early_kernels", True) else ", no early kernels", row["prefill_tokens_per_second"],
@@ -114,7 +116,7 @@ def ceilings(results):
 
 
 def benches(results):
-    ours = results.get("bench_ours", {}).get("rows", [])
+    ours = rows_of_loads(results)
     theirs = {(row["prompt"], row["batch"]): row for row in results.get("bench_transformers", {}).get("rows", [])}
     memory, operations = verdicts.rates(results)
     lines = ["", "| prompt | batch | temperature | kernels by graphs | early | prefill tokens/s | of the matrix rate | transformers "

@@ -63,16 +63,16 @@ REHEARSED_SHARDS = 25
 # The steps by news for each minute. Those that a call has no time for are in the other one.
 CALLS = {
     "first": ["device", "facts", "products", "conformance", "golden", "graphs", "nccl", "ceilings", "bench_ours",
-              "one_voice_steps", "plan_proof"],
-    "second": ["device", "facts", "one_voice", "against_pytorch", "ceilings", "bench_ours", "cublas_class",
-               "price_of_one_voice", "profile", "sanitizer", "bench_transformers"],
+              "one_voice_steps", "plan_proof", "profile", "one_voice"],
+    "second": ["device", "facts", "against_pytorch", "ceilings", "bench_ours", "switches", "cublas_class", "price_of_one_voice",
+               "bench_transformers", "sanitizer"],
     # Figures by kernel are what cannot be had elsewhere.
     "last": ["device", "facts", "ceilings", "bench_ours", "profile"],
 }
 STEPS = list(dict.fromkeys(step for steps in CALLS.values() for step in steps))
 # Steps that need a checkpoint, and which.
-MODELS = {"one_voice": "0.6b", "against_pytorch": "0.6b", "profile": "8b", "bench_ours": "8b", "cublas_class": "0.6b",
-          "bench_transformers": "8b"}
+MODELS = {"one_voice": "0.6b", "against_pytorch": "0.6b", "profile": "8b", "bench_ours": "8b", "switches": "8b",
+          "cublas_class": "0.6b", "bench_transformers": "8b"}
 # Steps that need PyTorch, which is imported beside the steps before.
 TORCH_STEPS = ["against_pytorch", "ceilings", "price_of_one_voice", "bench_transformers"]
 
