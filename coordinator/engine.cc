@@ -268,13 +268,16 @@ void Engine::FormPipelines() {
   LetIdleGo();
   GrowReduced();
   std::vector<WaitingPipeline> waiting;
+  Fleet::FormedPipelines formed;
   for (const auto& replica : replicas_) {
     if (replica->pipeline.state() == Pipeline::State::kWaiting) {
       waiting.push_back({replica->id(), replica->ended});
+    } else {
+      formed.any = true;
+      formed.any_reduced |= replica->reduced;
     }
   }
-  const bool any_formed = waiting.size() < replicas_.size();
-  FormingResult result = fleet_.Form(waiting, any_formed, now_, actions_);
+  FormingResult result = fleet_.Form(waiting, formed, now_, actions_);
   for (FormingOutcome& outcome : result.outcomes) {
     Replica* const replica =
         outcome.pipeline.has_value() ? replicas_[outcome.pipeline->value()].get() : AddReplica();

@@ -124,13 +124,19 @@ class Fleet {
   void HandlePipelineEnd() { may_form_ = true; }
   // Whether Form may find something other than last time.
   bool FormingIsDue(Instant now) const { return may_form_ || now >= form_at_ || now >= grow_at_; }
+  // The pipelines that have workers.
+  struct FormedPipelines {
+    bool any = false;  // the layout stays as it is
+    bool any_reduced = false;
+  };
   // Decides the layout where it is open and chooses workers for those that want them; with
   // --pipelines 0, for as many more as the idle workers allow. Chosen workers stay idle until their
-  // pipeline takes them. `any_formed`: some pipeline has workers, so the layout stays as it is.
+  // pipeline takes them.
   // One that has served and has lacked workers for options.reform_after is made of those that are
-  // left, where the plan proves that they hold the model: its formation is `reduced`.
-  FormingResult Form(const std::vector<WaitingPipeline>& waiting, bool any_formed, Instant now,
-                     std::vector<Action>* actions);
+  // left, where the plan proves that they hold the model: its formation is `reduced`. While there is
+  // such a one, idle workers wait for it to grow (CanGrow), and make no more pipelines.
+  FormingResult Form(const std::vector<WaitingPipeline>& waiting, const FormedPipelines& formed,
+                     Instant now, std::vector<Action>* actions);
   // Whether a reduced pipeline of these workers could form whole with the idle ones, which have
   // been there for options.reform_after.
   bool CanGrow(const std::vector<Worker*>& workers, Instant now);

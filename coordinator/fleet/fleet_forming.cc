@@ -22,7 +22,8 @@ std::string Workers(size_t count) {
 
 }  // namespace
 
-FormingResult Fleet::Form(const std::vector<WaitingPipeline>& waiting, bool any_formed, Instant now,
+FormingResult Fleet::Form(const std::vector<WaitingPipeline>& waiting,
+                          const FormedPipelines& formed, Instant now,
                           std::vector<Action>* actions) {
   may_form_ = false;
   form_at_ = kInstantNever;
@@ -30,9 +31,10 @@ FormingResult Fleet::Form(const std::vector<WaitingPipeline>& waiting, bool any_
   std::string pausing;
   absl::StatusOr<std::vector<Offer>> offers = UsableOffers(membership_.Idle(), now, &pausing);
   if (!offers.ok()) return RefuseAll(waiting, Annotate(offers.status(), "waiting for workers"));
-  const absl::Status decided = DecideLayout(*offers, any_formed, now, actions);
+  const absl::Status decided = DecideLayout(*offers, formed.any, now, actions);
   if (!decided.ok()) return RefuseAll(waiting, decided);
   FormingResult result{.outcomes = {}, .complete = true};
+  bool any_reduced = formed.any_reduced;
   for (const auto& [pipeline, ended] : waiting) {
     absl::StatusOr<Formation> formation = ChooseWorkers(&*offers, ended.has_value(), now);
     if (absl::IsUnavailable(formation.status()) && ended.has_value() && !offers->empty()) {
@@ -45,6 +47,7 @@ FormingResult Fleet::Form(const std::vector<WaitingPipeline>& waiting, bool any_
     }
     result.complete &= formation.ok();
     if (formation.ok()) {
+      any_reduced |= formation->reduced;
       result.outcomes.push_back(Accept(pipeline, *std::move(formation)));
     } else if (absl::IsUnavailable(formation.status()) && !pausing.empty()) {
       result.outcomes.push_back(Refuse(
@@ -56,7 +59,7 @@ FormingResult Fleet::Form(const std::vector<WaitingPipeline>& waiting, bool any_
   std::erase_if(*offers, [](const Offer& offer) { return offer.worker->slow; });
   const bool as_many_as_possible =
       options_->num_pipelines == 0 && options_->device_map.stages.empty();
-  while (result.complete && as_many_as_possible && LeavesSpares(*offers)) {
+  while (result.complete && as_many_as_possible && !any_reduced && LeavesSpares(*offers)) {
     absl::StatusOr<Formation> formation = ChooseWorkers(&*offers, /*may_be_fewer=*/false, now);
     if (!formation.ok()) break;
     result.outcomes.push_back(Accept(std::nullopt, *std::move(formation)));

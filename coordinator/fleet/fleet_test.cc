@@ -30,8 +30,9 @@ class FleetTest : public testing::Test {
   Worker* Find(uint64_t link) { return fleet_->Find(LinkKey(link)); }
   void Hear(uint64_t link) { fleet_->RenewLease(Find(link), now_); }
   // One attempt; the workers of a formation become busy, as pipelines make them.
-  FormingResult Form(const std::vector<WaitingPipeline>& waiting, bool any_formed = false) {
-    FormingResult result = fleet_->Form(waiting, any_formed, now_, &actions_);
+  FormingResult Form(const std::vector<WaitingPipeline>& waiting,
+                     const Fleet::FormedPipelines& formed = {}) {
+    FormingResult result = fleet_->Form(waiting, formed, now_, &actions_);
     for (const FormingOutcome& outcome : result.outcomes) {
       if (!outcome.formation.ok()) continue;
       for (size_t i = 0; i < outcome.formation->workers.size(); ++i) {
@@ -191,7 +192,7 @@ TEST_F(FleetTest, AWorkerThatPausesIsNotChosenAndOthersAre) {
   EXPECT_EQ(fleet_->next_deadline(), std::min(pause_end, now_ + options_.lease));
   now_ = pause_end;
   EXPECT_TRUE(fleet_->FormingIsDue(now_));
-  EXPECT_THAT(Names(Form({Wants(1)}, /*any_formed=*/true).outcomes.at(0)), ElementsAre("w1", "w4"));
+  EXPECT_THAT(Names(Form({Wants(1)}, {.any = true}).outcomes.at(0)), ElementsAre("w1", "w4"));
 }
 
 TEST_F(FleetTest, TwoWhoseLinkFailedAreNotPutSideBySideIfThereIsASpare) {
@@ -245,6 +246,21 @@ TEST_F(FleetTest, AsManyPipelinesAsTheWorkersAllow) {
   fleet_->FillStatus(now_, &status);
   ASSERT_EQ(status.idle_workers_size(), 1);
   EXPECT_EQ(status.idle_workers(0).worker_id(), "w5");
+}
+
+// Else a reduced one stays so: those that could have made it whole have a pipeline of their own.
+TEST_F(FleetTest, NoMorePipelinesWhileOneIsReduced) {
+  options_.num_pipelines = 0;
+  Start();
+  Join(1, "w1");
+  Join(2, "w2");
+  ASSERT_TRUE(Form({Wants(0)}).complete);
+  Join(3, "w3");
+  Join(4, "w4");
+  EXPECT_THAT(Form({}, {.any = true, .any_reduced = true}).outcomes, IsEmpty());
+  const FormingResult result = Form({}, {.any = true});
+  ASSERT_EQ(result.outcomes.size(), 1u);
+  EXPECT_THAT(Names(result.outcomes[0]), ElementsAre("w3", "w4"));
 }
 
 TEST_F(FleetTest, AMappedLayoutWaitsForMinWorkers) {

@@ -82,6 +82,7 @@ class Cluster : public SimWorld {
   void Post(coordinator::Event event);
   void WakeAt(Instant when);
   void Wake();
+  void Trace() const;
   void Apply(coordinator::Action& action);
   void Apply(coordinator::SendToWorker& send);
   void CheckClose(const SimWorker& worker, coordinator::LinkKey link, const absl::Status& reason);
@@ -149,12 +150,19 @@ void Cluster::Wake() {
   const std::string outranked = place_watch_.Check(engine_.get());
   if (!outranked.empty()) Fail(outranked);
   report_.trace = Digest(report_.trace, actions_.size());
+  Trace();
   for (coordinator::Action& action : actions_) Apply(action);
   const Instant deadline = engine_->next_deadline();
   if (deadline <= queue_.now()) Fail("the engine wants to be called again at once");
   if (deadline != kInstantNever) WakeAt(std::max(deadline, queue_.now() + milliseconds(1)));
 }
 
+// What the engine does, for a reader who follows one seed.
+void Cluster::Trace() const {
+  const auto name = [this](coordinator::LinkKey link) { return links_.at(link).worker->id(); };
+  if (!options_.trace || actions_.empty()) return;
+  printf("%.2f ms\n%s", Milliseconds(queue_.now() - Instant()), ActionText(actions_, name).c_str());
+}
 void Cluster::Apply(coordinator::Action& action) {
   if (auto* send = std::get_if<coordinator::SendToWorker>(&action)) {
     Apply(*send);

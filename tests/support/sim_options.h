@@ -22,6 +22,7 @@ inline constexpr int64_t kSimPlanBytes = 1'600;
 
 struct SimOptions {
   uint64_t seed = 0;
+  bool trace = false;  // the engine's actions are printed
 
   // The pipelines.
   int32_t num_pipelines = 1;
