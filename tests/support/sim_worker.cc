@@ -14,9 +14,6 @@ namespace {
 
 // A silent worker must be closed by then: its lease, and the delays of a wild network.
 constexpr Duration kNoticed = std::chrono::milliseconds(2500);
-// Of a worker that was slowed down. Here a step tells nothing before its end, where a real one tells
-// of every layer: a longer one could not be told from one that hangs.
-constexpr Duration kSlowStepMax = std::chrono::milliseconds(1500);
 
 // The time for which a step waits for another rank that no other takes for dead (worker/limits.h).
 constexpr Duration kRankPatience = worker::kRankPatienceLeases * kSimLease;
@@ -345,10 +342,8 @@ void SimWorker::TellPace(Duration computing) {
 }
 
 Duration SimWorker::StepTime() {
-  const Duration time =
-      Duration(random_->Between(options_->step_least.count(), options_->step_most.count())) *
-      slow_factor_;
-  return std::min(time, std::max(kSlowStepMax, options_->step_most));
+  return Duration(random_->Between(options_->step_least.count(), options_->step_most.count())) *
+         slow_factor_;
 }
 
 // A frame that came over another link than that to the coordinator that leads. The shell knows

@@ -4,6 +4,7 @@
 // Thread: one.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -20,6 +21,10 @@
 #include "worker/stage_worker.h"
 
 namespace tutti::tests {
+
+// Of a worker that was slowed down. Here a step tells nothing before its end, where a real one
+// tells of every layer: a longer one could not be told from one that hangs.
+inline constexpr Duration kSlowStepMax = std::chrono::milliseconds(1500);
 
 class SimWorker;
 
@@ -54,7 +59,7 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   void Kill();
   void Hang(Duration how_long);
   void SlowDown(int32_t factor, Duration how_long) {
-    slow_factor_ = factor;
+    slow_factor_ = std::clamp<int32_t>(kSlowStepMax / options_->step_most, 1, factor);
     queue_->After(how_long, [this] { slow_factor_ = 1; });
   }
   // For good, with a place that must be another's by then.
