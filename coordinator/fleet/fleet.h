@@ -131,10 +131,10 @@ class Fleet {
   };
   // Decides the layout where it is open and chooses workers for those that want them; with
   // --pipelines 0, for as many more as the idle workers allow. Chosen workers stay idle until their
-  // pipeline takes them.
-  // One that has served and has lacked workers for options.reform_after is made of those that are
-  // left, where the plan proves that they hold the model: its formation is `reduced`. While there is
-  // such a one, idle workers wait for it to grow (CanGrow), and make no more pipelines.
+  // pipeline takes them. One that has served and has lacked workers for options.reform_after is
+  // made of those that are left, where the plan proves that they hold the model: its formation is
+  // `reduced`. While there is such a one, idle workers wait for it to grow (CanGrow), and make no
+  // more pipelines.
   FormingResult Form(const std::vector<WaitingPipeline>& waiting, const FormedPipelines& formed,
                      Instant now, std::vector<Action>* actions);
   // Whether a reduced pipeline of these workers could form whole with the idle ones, which have
