@@ -54,6 +54,11 @@ TUTTI_DEVICE void ArriveExpecting(ArrivalBarrier* barrier, int bytes) {
       "r"(bytes)
       : "memory");
 }
+// A SyncBlock of a warpgroup alone.
+TUTTI_DEVICE void SyncWarpgroup() {
+  // Barrier 0 is the block's.
+  asm volatile("bar.sync %0, %1;" ::"r"(1 + WarpIndex() / 4), "n"(kWarpgroup) : "memory");
+}
 // Until the phase of that parity has ended.
 TUTTI_DEVICE void AwaitPhase(ArrivalBarrier* barrier, uint32_t parity) {
   uint32_t ended = 0;
@@ -88,10 +93,12 @@ TUTTI_DEVICE void FenceAsyncProxy() { asm volatile("fence.proxy.async.shared::ct
 // not to be changed; c is not to be touched until AcceptSums, except that further Wgmma may add to
 // it. Instructions up to a WgmmaCommit are one group; before the first of a group a WgmmaFence
 // orders it after the writes of its registers.
-#define TUTTI_WGMMA_C64                                                             \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"           \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31," \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47," \
+#define TUTTI_WGMMA_C32                                                   \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15," \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define TUTTI_WGMMA_C64                                                              \
+  TUTTI_WGMMA_C32                                                                    \
+  ",%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47," \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define TUTTI_WGMMA_C128                                                                        \
   TUTTI_WGMMA_C64                                                                               \
@@ -101,8 +108,27 @@ TUTTI_DEVICE void FenceAsyncProxy() { asm volatile("fence.proxy.async.shared::ct
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define TUTTI_C4(i) "+f"(c[i]), "+f"(c[(i) + 1]), "+f"(c[(i) + 2]), "+f"(c[(i) + 3])
 #define TUTTI_C16(i) TUTTI_C4(i), TUTTI_C4((i) + 4), TUTTI_C4((i) + 8), TUTTI_C4((i) + 12)
+#define TUTTI_C32(i) TUTTI_C16(i), TUTTI_C16((i) + 16)
 #define TUTTI_C64(i) TUTTI_C16(i), TUTTI_C16((i) + 16), TUTTI_C16((i) + 32), TUTTI_C16((i) + 48)
+#define TUTTI_D8(i)                                                                   \
+  "=f"(c[i]), "=f"(c[(i) + 1]), "=f"(c[(i) + 2]), "=f"(c[(i) + 3]), "=f"(c[(i) + 4]), \
+      "=f"(c[(i) + 5]), "=f"(c[(i) + 6]), "=f"(c[(i) + 7])
+#define TUTTI_D32 TUTTI_D8(0), TUTTI_D8(8), TUTTI_D8(16), TUTTI_D8(24)
 #define TUTTI_WGMMA_AB "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+template <bool kBf16>
+TUTTI_DEVICE void Wgmma(float (&c)[32], const uint32_t (&a)[4], uint64_t b) {
+  if constexpr (kBf16) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" TUTTI_WGMMA_C32
+                 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 0;"
+                 : TUTTI_C32(0)
+                 : TUTTI_WGMMA_AB);
+  } else {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" TUTTI_WGMMA_C32
+                 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 0;"
+                 : TUTTI_C32(0)
+                 : TUTTI_WGMMA_AB);
+  }
+}
 template <bool kBf16>
 TUTTI_DEVICE void Wgmma(float (&c)[64], const uint32_t (&a)[4], uint64_t b) {
   if constexpr (kBf16) {
@@ -131,10 +157,29 @@ TUTTI_DEVICE void Wgmma(float (&c)[128], const uint32_t (&a)[4], uint64_t b) {
                  : TUTTI_WGMMA_AB);
   }
 }
+// c = a * b: the first of a chain.
+template <bool kBf16>
+TUTTI_DEVICE void WgmmaFromNothing(float (&c)[32], const uint32_t (&a)[4], uint64_t b) {
+  if constexpr (kBf16) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" TUTTI_WGMMA_C32
+                 "}, {%32, %33, %34, %35}, %36, 0, 1, 1, 0;"
+                 : TUTTI_D32
+                 : TUTTI_WGMMA_AB);
+  } else {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" TUTTI_WGMMA_C32
+                 "}, {%32, %33, %34, %35}, %36, 0, 1, 1, 0;"
+                 : TUTTI_D32
+                 : TUTTI_WGMMA_AB);
+  }
+}
+#undef TUTTI_WGMMA_C32
 #undef TUTTI_WGMMA_C64
 #undef TUTTI_WGMMA_C128
 #undef TUTTI_C4
+#undef TUTTI_D8
+#undef TUTTI_D32
 #undef TUTTI_C16
+#undef TUTTI_C32
 #undef TUTTI_C64
 #undef TUTTI_WGMMA_AB
 

@@ -81,6 +81,22 @@ TUTTI_DEVICE uint32_t Pair(uint16_t first, uint16_t second) {
   return first | static_cast<uint32_t>(second) << 16;
 }
 
+// Two values rounded, as one word; a NaN becomes one of any payload.
+template <bool kBf16>
+TUTTI_DEVICE uint32_t RoundedPair(float first, float second) {
+#ifdef __CUDACC__
+  uint32_t word;
+  if constexpr (kBf16) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  }
+  return word;
+#else
+  return Pair(To16<kBf16>(first), To16<kBf16>(second));
+#endif
+}
+
 TUTTI_DEVICE float LoadValue(const void* data, DType type, int64_t index) {
   if (type == DType::kF32) return static_cast<const float*>(data)[index];
   const uint16_t bits = static_cast<const uint16_t*>(data)[index];

@@ -12,6 +12,7 @@
 #include "kernels/cuda/emulated/device_arena.h"
 #include "kernels/cuda/emulated/machine.h"
 #include "kernels/cuda/emulated/schedule.h"
+#include "kernels/cuda/hopper_operands.h"
 
 // Saves the registers a function must keep on the current stack, *save = stack pointer, and goes on
 // where `load` was saved.
@@ -84,6 +85,7 @@ struct Machine {
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
   Barrier block;
+  std::vector<Barrier> warpgroups;
   bool early = false;     // the kernel may begin before others have ended
   bool withheld = false;  // from the block that runs: memory that others write
   DeviceArena::Access* access = nullptr;
@@ -188,6 +190,7 @@ void RunBlock(int threads) {
   m.fibers.resize(threads);
   m.warps.assign((threads + kWarp - 1) / kWarp, Warp());
   m.block = Barrier();
+  m.warpgroups.assign(m.warps.size() / (kWarpgroup / kWarp), Barrier());
   for (int i = 0; i < threads; ++i) Prepare(i);
   uint64_t steps_apart = 0;  // drawn when there is something
   const auto warps = static_cast<int64_t>(m.warps.size());
@@ -258,6 +261,13 @@ const Words* Exchange(const Words& words) {
 void BlockBarrier() {
   Machine& m = TheMachine();
   Arrive(&m.block, m.here.threads);
+}
+
+void WarpgroupBarrier() {
+  Machine& m = TheMachine();
+  const auto group = static_cast<size_t>(m.running / kWarpgroup);
+  CHECK(group < m.warpgroups.size()) << "a barrier of less than a warpgroup";
+  Arrive(&m.warpgroups[group], kWarpgroup);
 }
 
 void WaitForEarlier() {

@@ -43,6 +43,7 @@ using Words = uint32_t[kWords];
 // Valid until the lane's next exchange but one.
 const Words* Exchange(const Words& words);
 void BlockBarrier();
+void WarpgroupBarrier();  // of four warps that begin at a multiple of four
 void QueueCopy(void* to, const void* from, bool valid);
 void CommitCopies();
 void FinishCopies(int pending);

@@ -47,6 +47,7 @@ inline void Arrive(ArrivalBarrier* barrier) { emulated::ArriveWith(barrier, 0); 
 inline void ArriveExpecting(ArrivalBarrier* barrier, int bytes) {
   emulated::ArriveWith(barrier, bytes);
 }
+inline void SyncWarpgroup() { emulated::WarpgroupBarrier(); }
 inline void AwaitPhase(ArrivalBarrier* barrier, uint32_t parity) {
   emulated::AwaitParity(barrier, parity);
 }
@@ -57,8 +58,13 @@ inline void FenceAsyncProxy() { emulated::FenceProxy(); }
 
 template <bool kBf16, int kCount>
 void Wgmma(float (&c)[kCount], const uint32_t (&a)[4], uint64_t b) {
-  static_assert(kCount == 64 || kCount == 128);
+  static_assert(kCount == 32 || kCount == 64 || kCount == 128);
   emulated::StartWgmma(c, kCount, a, b, kBf16);
+}
+template <bool kBf16>
+void WgmmaFromNothing(float (&c)[32], const uint32_t (&a)[4], uint64_t b) {
+  for (float& x : c) x = 0;
+  Wgmma<kBf16>(c, a, b);
 }
 inline void WgmmaFence() { emulated::FenceWgmma(); }
 inline void WgmmaCommit() { emulated::CommitWgmma(); }
