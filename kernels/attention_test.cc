@@ -224,20 +224,59 @@ TEST_P(AttentionTest, BitsDoNotDependOnChunksBlocksNeighboursOrThreads) {
   }
 }
 
-TEST_P(AttentionTest, LaterInfinitiesDoNotReachEarlierRows) {
-  const KvShape shape = Shape(DType::kBF16, 1, 32);
-  Sequences calm(1, 40, shape, 2, DType::kF32);
-  Sequences wild(1, 40, shape, 2, DType::kF32);
-  for (int64_t p = 21; p < 40; ++p) {
-    for (int64_t d = 0; d < 32; ++d) {
-      wild.v[0].set(p, d, d % 3 == 0 ? INFINITY : NAN);
-      wild.k[0].set(p, d, d % 2 == 0 ? -INFINITY : NAN);
+// Kernels for many rows have shapes of their own: the bits are those of steps of one row.
+TEST_P(AttentionTest, ManyRowsGiveTheBitsOfFew) {
+  constexpr struct {
+    DType dtype;
+    int64_t head_dim, group, length, block_size;
+  } kCases[] = {{DType::kBF16, 128, 4, 150, 32},
+                {DType::kF16, 64, 1, 290, 16},
+                {DType::kBF16, 64, 3, 135, 64}};
+  for (const auto& c : kCases) {
+    const KvShape shape = Shape(c.dtype, c.group == 4 ? 2 : 1, c.head_dim, c.block_size);
+    Sequences many(2, c.length, shape, c.group, DType::kF32), few = many;
+    Cache cache(tested_.get(), shape, 2, c.length);
+    Step(*tested_, cache, {{1, 0, 37}, {0, 0, c.length}}, many);
+    Step(*tested_, cache, {{1, 37, c.length - 37}}, many);
+    for (int64_t p = 0; p < c.length; p += p % 16 == 15 || p > 126 ? 1 : 15) {
+      Step(*tested_, cache, {{0, p, 1}, {1, p, 1}}, few);
+      for (size_t s : {0, 1}) {
+        ASSERT_TRUE(SameBits(many.out[s], p, few.out[s], p))
+            << DTypeName(c.dtype) << " " << c.head_dim << " sequence " << s << " position " << p;
+      }
     }
   }
-  Cache a(tested_.get(), shape, 1, 40), b(tested_.get(), shape, 1, 40);
-  Step(*tested_, a, {{0, 0, 40}}, calm);
-  Step(*tested_, b, {{0, 0, 40}}, wild);
-  for (int64_t p = 0; p < 21; ++p) EXPECT_TRUE(SameBits(calm.out[0], p, wild.out[0], p)) << p;
+}
+
+TEST_P(AttentionTest, LaterInfinitiesDoNotReachEarlierRows) {
+  constexpr struct {
+    int64_t head_dim, group, wild, length;
+  } kCases[] = {{32, 2, 21, 40}, {128, 4, 21, 40}, {64, 1, 120, 150}};
+  for (const auto& c : kCases) {
+    const KvShape shape = Shape(DType::kBF16, 1, c.head_dim);
+    Sequences calm(1, c.length, shape, c.group, DType::kF32), wild = calm, single = calm;
+    for (int64_t p = c.wild; p < c.length; ++p) {
+      for (int64_t d = 0; d < c.head_dim; ++d) {
+        wild.v[0].set(p, d, d % 3 == 0 ? INFINITY : NAN);
+        wild.k[0].set(p, d, d % 2 == 0 ? -INFINITY : NAN);
+      }
+      // One value of every seventh row.
+      if ((p - c.wild) % 7 == 0) single.v[0].set(p, p % c.head_dim, p % 2 == 0 ? INFINITY : NAN);
+    }
+    Cache a(tested_.get(), shape, 1, c.length), b(tested_.get(), shape, 1, c.length);
+    Step(*tested_, a, {{0, 0, c.length}}, calm);
+    Step(*tested_, b, {{0, 0, c.length}}, wild);
+    for (int64_t p = 0; p < c.wild; ++p) EXPECT_TRUE(SameBits(calm.out[0], p, wild.out[0], p)) << p;
+    Step(*tested_, b, {{0, 0, c.length}}, single);
+    std::vector<bool> seen(static_cast<size_t>(c.head_dim));
+    for (int64_t p = 0; p < c.length; ++p) {
+      if (p >= c.wild && (p - c.wild) % 7 == 0) seen[static_cast<size_t>(p % c.head_dim)] = true;
+      for (int64_t i = 0; i < c.group * c.head_dim; ++i) {
+        const float x = single.out[0].at(p, i), y = calm.out[0].at(p, i);
+        ASSERT_TRUE(seen[static_cast<size_t>(i % c.head_dim)] ? !std::isfinite(x) : x == y) << p;
+      }
+    }
+  }
 }
 
 TEST_P(AttentionTest, LargeScoresDoNotOverflow) {

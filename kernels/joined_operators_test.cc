@@ -162,6 +162,7 @@ struct HeadsCase {
 TEST_P(JoinedOperatorsTest, HeadsAreThoseOfTheirParts) {
   const HeadsCase cases[] = {{DType::kBF16, 8, 2, 32, false, true},
                              {DType::kBF16, 3, 1, 24, true, true},
+                             {DType::kBF16, 16, 2, 128, false, true},
                              {DType::kF16, 6, 2, 16, true, false},
                              {DType::kF32, 4, 4, 12, false, true}};
   for (const HeadsCase& c : cases) {

@@ -42,9 +42,9 @@ bool Spread(const SequencePairs& sequence, int64_t records_left, AttentionPlan* 
   return true;
 }
 
-void Walk(const SequencePairs& sequence, AttentionPlan* plan) {
+void Walk(const SequencePairs& sequence, int32_t wide_pairs, AttentionPlan* plan) {
   const bool narrow = sequence.pairs <= kPairs;
-  const int32_t share = narrow ? kPairs : kPairs * kAttentionWarps;
+  const int32_t share = narrow ? kPairs : wide_pairs;
   for (int32_t begin = 0; begin < sequence.pairs; begin += share) {
     AttentionItem item = sequence.item;
     item.pair_begin = begin;
@@ -66,7 +66,8 @@ void Pad(std::vector<AttentionItem>* items) {
 
 }  // namespace
 
-AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t records_max) {
+AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t records_max,
+                            int32_t wide_pairs) {
   AttentionPlan plan;
   int32_t folds = 0;  // if all that could be spread were
   for (int64_t s = 0; s < batch.sequences(); ++s) {
@@ -78,7 +79,7 @@ AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t 
     sequence.group = group;
     if (sequence.pairs == 0) continue;
     if (sequence.pairs <= kSpreadPairs) folds += SharesOf(sequence);
-    if (!Spread(sequence, records_max - plan.records, &plan)) Walk(sequence, &plan);
+    if (!Spread(sequence, records_max - plan.records, &plan)) Walk(sequence, wide_pairs, &plan);
   }
   LongestFirst(&plan.narrow);
   LongestFirst(&plan.wide);

@@ -13,7 +13,7 @@ namespace tutti::kernels::cuda {
 // only in how far their sequences are have lists of equal length, most of the time.
 struct AttentionPlan {
   std::vector<AttentionItem> narrow;  // at most kPairs pairs: blocks of one warp
-  std::vector<AttentionItem> wide;    // blocks of kAttentionWarps
+  std::vector<AttentionItem> wide;    // at most `wide_pairs`
   std::vector<FoldItem> folds;
   int32_t records = 0;
 };
@@ -21,7 +21,8 @@ struct AttentionPlan {
 // Sequences of few pairs and several tiles get a block per tile, as long as their records fit into
 // `records_max`; all others walk their tiles in one block per share of their pairs, the longest
 // walks first.
-AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t records_max);
+AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t records_max,
+                            int32_t wide_pairs = kPairs * kAttentionWarps);
 
 // For each row of the batch: its position, the first block of its sequence, and the slot of the
 // cache it writes to.

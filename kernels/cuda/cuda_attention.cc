@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_hopper.h"
 #include "kernels/cuda/operands.h"
 #include "kernels/cuda/rows.h"
 
@@ -155,8 +156,11 @@ void CudaAttention::TensorAttend(const TensorView& q, const KvLayer& cache,
   const KvLayout layout = LayoutOf(cache.shape);
   const auto group = static_cast<int32_t>(q.cols / (cache.shape.head_dim * cache.shape.kv_heads));
   const int64_t values = int64_t{1} * layout.kv_heads * kPairs * layout.dim;  // of a record
+  const bool by_wgmma =
+      wgmma_ && HasWideAttention(layout, static_cast<int32_t>(cache.shape.head_dim));
   if (plan_key_.Update(batch, group * int64_t{1000000007} + values)) {
-    plan_ = PlanAttention(batch, group, kSpreadBytesMax / (values * 4));
+    plan_ = PlanAttention(batch, group, kSpreadBytesMax / (values * 4),
+                          by_wgmma ? kWidePairs : kPairs * kAttentionWarps);
   }
   AttentionArgs args = {.q = q.f32(),
                         .q_stride = Stride(q),
@@ -180,7 +184,7 @@ void CudaAttention::TensorAttend(const TensorView& q, const KvLayer& cache,
   args.items = wide_items_.Get(std::span<const AttentionItem>(plan_.wide));
   args.item_count = static_cast<int32_t>(plan_.wide.size());
   args.warps = kAttentionWarps;
-  LaunchAttention(cache.shape.dtype, args, runtime_);
+  (by_wgmma ? LaunchWideAttention : LaunchAttention)(cache.shape.dtype, args, runtime_);
   LaunchFold(args, runtime_);
 }
 

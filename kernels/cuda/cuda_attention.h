@@ -22,8 +22,9 @@ KvLayout LayoutOf(const KvShape& shape);
 // Its operators are those of kernels/backend.h, with checked operands.
 class CudaAttention {
  public:
+  // wgmma: many rows attend by it, where there is such a kernel.
   // REQUIRES: the runtime outlives it.
-  explicit CudaAttention(LaunchQueue* runtime) : runtime_(runtime) {}
+  CudaAttention(LaunchQueue* runtime, bool wgmma) : runtime_(runtime), wgmma_(wgmma) {}
 
   // As Backend::Reserve, for these operators.
   absl::Status Reserve(const GpuWorkBytes& work, const GpuArrayBytes& arrays);
@@ -76,6 +77,7 @@ class CudaAttention {
                     float scale, const TensorView& out, const PackedTarget& packed);
 
   LaunchQueue* const runtime_;
+  const bool wgmma_;
   WorkSpace record_values_{runtime_}, record_sums_{runtime_};
   Uploads positions_{runtime_}, frequencies_{runtime_};
   Uploads slots_{runtime_}, row_positions_{runtime_}, row_blocks_{runtime_}, blocks_{runtime_};

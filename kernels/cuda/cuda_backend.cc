@@ -43,7 +43,8 @@ class CudaBackend : public Backend {
         nccl_(nccl),
         exchange_(runtime_.get(), std::move(nccl)),
         remark_(wide.remark),
-        products_(runtime_.get(), wide) {}
+        products_(runtime_.get(), wide),
+        attention_(runtime_.get(), wide.used) {}
 
   FamilyOperators* family_operators() override { return &family_operators_; }
   JoinedOperators* joined_operators() override { return &joined_operators_; }
@@ -346,7 +347,7 @@ class CudaBackend : public Backend {
   Uploads adjusted_first_{runtime_.get()}, repetitions_{runtime_.get()}, biases_{runtime_.get()};
 
   CudaProducts products_;
-  CudaAttention attention_{runtime_.get()};
+  CudaAttention attention_;
   CudaFamilyOperators family_operators_{runtime_.get(), device_};
   CudaJoinedOperators joined_operators_{this, runtime_.get(), &products_, &attention_};
 };

@@ -71,6 +71,9 @@ inline constexpr auto kPairs = kGpuPairs;
 inline constexpr int kAttentionStages = 4;
 // Warps that share a tile when many rows attend to it.
 inline constexpr auto kAttentionWarps = kGpuAttentionWarps;
+// Pairs of a warpgroup that attends by wgmma, and of a block.
+inline constexpr int kGroupPairs = 64;
+inline constexpr int kWidePairs = 2 * kGroupPairs;
 // Pairs of a sequence up to which its tiles are spread over the device and folded afterwards.
 inline constexpr auto kSpreadPairs = kGpuSpreadPairs;
 // Room for tiles computed apart. At head_dim 128 a record is 8.1 KiB per KV head: 64 sequences of

@@ -197,6 +197,91 @@ CompareInstructions(TUTTI_PARAMETER WgmmaProbeArgs args) {
   if (different > 0) FetchAdd(args.different, different);
 }
 
+// How many of this thread's sums mma.sync computes with other bits when left and right change
+// places. As CountDifferent, of sums of the whole warp.
+template <bool kBf16, int kSums>
+TUTTI_DEVICE int CountDifferentSides(Kind kind, const Source& source, int chunks,
+                                     const uint32_t* right, const float* sums) {
+  constexpr int kTiles = kSums / 4;
+  const int g = Lane() / 4, t = Lane() % 4;
+  int different = 0;
+  TUTTI_KEEP_LOOP
+  for (int i = 0; i < kTiles; ++i) {
+    const int tile = i / 2 * 2, rows = i % 2;  // two tiles of columns by 8 rows
+    float expected[4] = {};
+    TUTTI_KEEP_LOOP
+    for (int step = 0; step < 2 * chunks; ++step) {
+      uint32_t a[4];
+      LeftOf<kBf16>(kind, source, step, a);
+      const uint32_t* const b = right + step / 2 * (kTiles * kPieceBytes / 4) +
+                                tile * (kPieceBytes / 4) + step % 2 * (2 * kWarp) + Lane();
+      const uint32_t* const next = b + kPieceBytes / 4;
+      Mma<kBf16>(expected, {b[0], next[0], b[kWarp], next[kWarp]},
+                 {rows == 0 ? a[0] : a[1], rows == 0 ? a[2] : a[3]});
+    }
+    TUTTI_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      // Row 8 rows + 2 t + j % 2, column 8 (tile + j / 2) + g.
+      const int lane = (2 * t + j % 2) * 4 + g / 2;
+      const int number = 4 * (tile + j / 2) + 2 * rows + g % 2;
+      if (!SameBits(expected[j], sums[number * kWarpgroup + lane])) ++different;
+    }
+  }
+  return different;
+}
+
+// As CompareInstructions, for chains from nothing of attention_hopper.cu.
+template <bool kBf16>
+TUTTI_LARGE_KERNEL(kWarpgroup)
+CompareSides(TUTTI_PARAMETER WgmmaProbeArgs args) {
+  constexpr int kSums = 32;
+  constexpr int kChunkBytes = kSums / 4 * kPieceBytes;
+  const auto kind = static_cast<Kind>(BlockX() % kWgmmaProbeKinds);
+  const int chunks = 1 + static_cast<int>(BlockX() / kWgmmaProbeKinds % kChunksMax);
+  const Source source = {Mix(static_cast<uint32_t>(BlockX()) * 2 + kBf16 + 0x51de5u)};
+  auto* const right = reinterpret_cast<uint32_t*>(SharedMemory());
+  auto* const sums = reinterpret_cast<float*>(SharedMemory() + kChunksMax * kChunkBytes);
+  TUTTI_KEEP_LOOP
+  for (int i = ThreadIndex(); i < chunks * kChunkBytes / 4; i += kWarpgroup) {
+    right[i] = Pair<kBf16>(kind, source.Of(3, static_cast<uint32_t>(i)));
+  }
+  FenceAsyncProxy();
+  SyncBlock();
+
+  float sum[kSums];
+  const auto multiply = [&](int step, auto add) {
+    uint32_t a[4];
+    LeftOf<kBf16>(kind, source, step, a);
+    const uint32_t at =
+        SharedAddress(SharedMemory()) + step / 2 * kChunkBytes + step % 2 * 2 * kCoreMatrixBytes;
+    WgmmaFence();
+    add(a, MatrixDescriptor(at, kCoreMatrixBytes, kPieceBytes));
+    WgmmaCommit();
+    WgmmaWait<0>();
+  };
+  multiply(0, [&](const uint32_t(&a)[4], uint64_t b) { WgmmaFromNothing<kBf16>(sum, a, b); });
+  TUTTI_KEEP_LOOP
+  for (int step = 1; step < 2 * chunks; ++step) {
+    multiply(step, [&](const uint32_t(&a)[4], uint64_t b) { Wgmma<kBf16>(sum, a, b); });
+  }
+  AcceptSums(sum);
+  TUTTI_UNROLL
+  for (int i = 0; i < kSums; ++i) sums[i * kWarpgroup + ThreadIndex()] = sum[i];
+  SyncWarp();
+  const int different =
+      CountDifferentSides<kBf16, kSums>(kind, source, chunks, right, sums + WarpIndex() * kWarp);
+  FetchAdd(args.compared, kSums);
+  if (different > 0) FetchAdd(args.different, different);
+}
+
+template <bool kBf16>
+int64_t LaunchSides(const WgmmaProbeArgs& args, int blocks, Launcher* launcher) {
+  constexpr int kSums = 32;
+  Launch(&CompareSides<kBf16>, {blocks}, kWarpgroup,
+         kChunksMax * (kSums / 4) * kPieceBytes + kSums * kWarpgroup * 4, launcher, args);
+  return int64_t{1} * blocks * kWarpgroup * kSums;
+}
+
 template <bool kBf16, int kSums, bool kFromZero>
 int64_t LaunchOf(const WgmmaProbeArgs& args, int blocks, Launcher* launcher) {
   Launch(&CompareInstructions<kBf16, kSums, kFromZero>, {blocks}, kWarpgroup,
@@ -209,7 +294,8 @@ int64_t LaunchType(const WgmmaProbeArgs& args, int blocks, Launcher* launcher) {
   return LaunchOf<kBf16, 128, false>(args, blocks, launcher) +
          LaunchOf<kBf16, 128, true>(args, blocks, launcher) +
          LaunchOf<kBf16, 64, false>(args, blocks, launcher) +
-         LaunchOf<kBf16, 64, true>(args, blocks, launcher);
+         LaunchOf<kBf16, 64, true>(args, blocks, launcher) +
+         LaunchSides<kBf16>(args, blocks, launcher);
 }
 
 }  // namespace

@@ -200,8 +200,8 @@ TEST(WgmmaProbeTest, FindsWhatDiffersSomewhere) {
   const auto different = [&] {
     const auto probe = ProbeWgmma(runtime.get(), kWgmmaProbeKinds);
     EXPECT_TRUE(probe.ok()) << probe.status();
-    // Both types, with and without a sum before, 64 by 256 and by 128.
-    EXPECT_EQ(probe->compared, int64_t{kWgmmaProbeKinds} * 4 * 64 * (256 + 128));
+    // Both types, with and without a sum before, 64 by 256 and by 128; with sides changed 64 by 64.
+    EXPECT_EQ(probe->compared, int64_t{kWgmmaProbeKinds} * (4 * 64 * (256 + 128) + 2 * 64 * 64));
     return probe->different;
   };
   EXPECT_EQ(different(), 0);
