@@ -11,8 +11,11 @@
 
 namespace tutti::kernels::cuda {
 
-// 16-bit caches: attends to args.items.
+// 16-bit caches: attends to args.items, of which none has a record.
 void LaunchAttention(DType type, const AttentionArgs& args, Launcher* launcher);
+
+// The same of items of at most kPairs pairs, which may have records.
+void LaunchFewAttention(DType type, const AttentionArgs& args, Launcher* launcher);
 
 // Folds the records of args.folds.
 void LaunchFold(const AttentionArgs& args, Launcher* launcher);

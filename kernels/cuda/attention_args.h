@@ -10,7 +10,7 @@ namespace tutti::kernels::cuda {
 // The work of one block, for each KV head: pairs [pair_begin, pair_end) of a sequence, over tiles
 // [tile_begin, tile_end). Pair p is the sequence's row p / group of this step and query head p %
 // group of the KV head. No pairs: nothing to do.
-struct AttentionItem {
+struct alignas(16) AttentionItem {
   int32_t first_row = 0;       // of the sequence in this step
   int32_t first_position = 0;  // of that row
   int32_t block_begin = 0;     // of the sequence in `blocks`
@@ -38,7 +38,7 @@ struct AttentionArgs {
   int32_t head_dim = 0;
   int32_t group = 1;  // query heads of a KV head
   float scale = 1;
-  int32_t warps = 1;  // of a block: 16 pairs each
+  int32_t fold_pairs = 0;  // the most that a fold has
   const int32_t* blocks = nullptr;
   const AttentionItem* items = nullptr;
   const FoldItem* folds = nullptr;

@@ -179,7 +179,7 @@ TUTTI_DEVICE void KeepHalf(int g, float (&largest)[kGroupPairs / 4]) {
 
 // The words of slots `slot` to `slot` + 3 without those after `last`.
 TUTTI_DEVICE void KeepWordsUpTo(int32_t slot, int32_t last, uint32_t (&words)[4]) {
-  const TwoWords mask = KeepUpTo({{0xffffffffu, 0xffffffffu}}, slot, last);
+  const TwoWords mask = SlotsUpTo(slot, last);
   TUTTI_UNROLL
   for (int i = 0; i < 4; ++i) words[i] &= mask.w[i / 2];
 }

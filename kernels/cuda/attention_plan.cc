@@ -29,6 +29,7 @@ bool Spread(const SequencePairs& sequence, int64_t records_left, AttentionPlan* 
                            .pair_begin = begin,
                            .pair_end = end,
                            .record = plan->records});
+    plan->fold_pairs = std::max(plan->fold_pairs, end - begin);
     for (int32_t tile = 0; tile < sequence.TilesOf(end - 1); ++tile) {
       AttentionItem item = sequence.item;
       item.pair_begin = begin;

@@ -12,10 +12,11 @@ namespace tutti::kernels::cuda {
 // sequences that could be spread have their folds, empty where they are not: so steps that differ
 // only in how far their sequences are have lists of equal length, most of the time.
 struct AttentionPlan {
-  std::vector<AttentionItem> narrow;  // at most kPairs pairs: blocks of one warp
+  std::vector<AttentionItem> narrow;  // at most kPairs pairs
   std::vector<AttentionItem> wide;    // at most `wide_pairs`
   std::vector<FoldItem> folds;
   int32_t records = 0;
+  int32_t fold_pairs = 0;  // the most that a fold has
 };
 
 // Sequences of few pairs and several tiles get a block per tile, as long as their records fit into

@@ -21,18 +21,29 @@ struct FoldScale {
   bool any;  // false: the tile holds no slot of this row and changes nothing
 };
 
-TUTTI_DEVICE FoldScale Fold(Softmax* softmax, float tile_largest, float tile_sum) {
-  // Scores that are all NaN have no largest either, but their sum is NaN.
-  if (tile_largest == MinusInfinity() && tile_sum == 0) return {1, 0, false};
-  const float largest = fmaxf(softmax->largest, tile_largest);
-  const FoldScale scale = {Exp2(softmax->largest - largest), Exp2(tile_largest - largest), true};
-  softmax->largest = largest;
-  softmax->sum = FusedMultiplyAdd(softmax->sum, scale.before, tile_sum * scale.tile);
+TUTTI_DEVICE float FoldValue(const FoldScale& scale, float before, float tile) {
+  return scale.any ? FusedMultiplyAdd(before, scale.before, tile * scale.tile) : before;
+}
+
+// Joins a tile's largest score to the largest so far. A softmax's sum folds as a value does.
+TUTTI_DEVICE FoldScale FoldLargest(float* largest, float tile_largest, bool any) {
+  if (!any) return {1, 0, false};
+  const float joined = fmaxf(*largest, tile_largest);
+  const FoldScale scale = {Exp2(*largest - joined), Exp2(tile_largest - joined), true};
+  *largest = joined;
   return scale;
 }
 
-TUTTI_DEVICE float FoldValue(const FoldScale& scale, float before, float tile) {
-  return scale.any ? FusedMultiplyAdd(before, scale.before, tile * scale.tile) : before;
+// Scores that are all NaN have no largest either, but their sum is NaN.
+TUTTI_DEVICE bool HoldsAny(float tile_largest, float tile_sum) {
+  return !(tile_largest == MinusInfinity() && tile_sum == 0);
+}
+
+TUTTI_DEVICE FoldScale Fold(Softmax* softmax, float tile_largest, float tile_sum) {
+  const FoldScale scale =
+      FoldLargest(&softmax->largest, tile_largest, HoldsAny(tile_largest, tile_sum));
+  softmax->sum = FoldValue(scale, softmax->sum, tile_sum);
+  return scale;
 }
 
 }  // namespace tutti::kernels::cuda

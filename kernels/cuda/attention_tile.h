@@ -20,15 +20,29 @@ struct WarpPairs {
   int32_t position[2] = {-1, -1};  // of this lane's pairs; -1: none
 };
 
-TUTTI_DEVICE WarpPairs PairsOfWarp(const AttentionItem& item, int group) {
+// The row of its sequence that a pair is of, and the query head of the group.
+struct PairPlace {
+  int32_t row, head;
+};
+TUTTI_DEVICE PairPlace PlaceOf(int32_t pair, int32_t group) {
+  if (pair < group) return {0, pair};  // all pairs of a decode step: no division
+  const auto row = static_cast<int32_t>(static_cast<uint32_t>(pair) / static_cast<uint32_t>(group));
+  return {row, pair - row * group};
+}
+TUTTI_DEVICE int32_t LastPosition(const AttentionItem& item, int32_t group) {
+  return item.first_position + PlaceOf(item.pair_end - 1, group).row;
+}
+
+// Those of the item from `begin` on.
+TUTTI_DEVICE WarpPairs PairsFrom(const AttentionItem& item, int32_t group, int32_t begin) {
   WarpPairs pairs;
-  pairs.begin = item.pair_begin + WarpIndex() * kPairs;
-  pairs.end = pairs.begin + kPairs < item.pair_end ? pairs.begin + kPairs : item.pair_end;
-  pairs.smallest = item.first_position + pairs.begin / group;
-  pairs.largest = item.first_position + (pairs.end - 1) / group;
+  pairs.begin = begin;
+  pairs.end = begin + kPairs < item.pair_end ? begin + kPairs : item.pair_end;
+  pairs.smallest = item.first_position + PlaceOf(begin, group).row;
+  pairs.largest = item.first_position + PlaceOf(pairs.end - 1, group).row;
   for (int i = 0; i < 2; ++i) {
-    const int32_t pair = pairs.begin + Lane() / 4 + 8 * i;
-    if (pair < pairs.end) pairs.position[i] = item.first_position + pair / group;
+    const int32_t pair = begin + Lane() / 4 + 8 * i;
+    if (pair < pairs.end) pairs.position[i] = item.first_position + PlaceOf(pair, group).row;
   }
   return pairs;
 }
@@ -37,58 +51,78 @@ TUTTI_DEVICE WarpPairs PairsOfWarp(const AttentionItem& item, int group) {
 template <bool kBf16, int kDim>
 TUTTI_DEVICE void LoadQueries(const AttentionArgs& args, const AttentionItem& item,
                               const WarpPairs& pairs, uint16_t* queries) {
-  for (int i = Lane(); i < kPairs * kDim; i += kWarp) {
-    const int32_t pair = pairs.begin + i / kDim, d = i % kDim;
-    float value = 0;
-    if (pair < pairs.end && d < args.head_dim) {
-      const int64_t row = item.first_row + pair / args.group;
-      const int64_t head = BlockY() * args.group + pair % args.group;
-      value = args.q[row * args.q_stride + head * args.head_dim + d];
+  TUTTI_UNROLL
+  for (int p = 0; p < kPairs; ++p) {
+    const bool real = pairs.begin + p < pairs.end;
+    const PairPlace place = PlaceOf(real ? pairs.begin + p : 0, args.group);
+    const int64_t head = BlockY() * args.group + place.head;
+    const float* const from =
+        args.q + (item.first_row + place.row) * args.q_stride + head * args.head_dim;
+    TUTTI_UNROLL
+    for (int c = 0; c < kDim / 32; ++c) {
+      const int32_t d = c * 32 + Lane();
+      const float value = real && d < args.head_dim ? from[d] : 0;
+      queries[c * (kPairs * 32) + p * 32 + Lane()] = To16<kBf16>(value);
     }
-    queries[d / 32 * (kPairs * 32) + i / kDim * 32 + d % 32] = To16<kBf16>(value);
   }
   SyncWarp();
 }
 
-// Copies stage `step` of the item's walk: four of keys, then four of values, for each tile.
+// Where unit `index` of a tile is in the cache, counted in units of keys and values. For slots
+// after `last`, which nobody sees, it is that of `last`.
+TUTTI_DEVICE int32_t PlaceOfUnit(const AttentionArgs& args, const AttentionItem& item, int32_t last,
+                                 int32_t tile, int index) {
+  const int32_t wanted = (tile * kTileUnits + index) * kKvUnit;
+  const auto unit = static_cast<uint32_t>(wanted < last ? wanted : last) / kKvUnit;
+  const auto units = static_cast<uint32_t>(args.layout.block_size) / kKvUnit;  // of a block
+  const uint32_t table = unit / units;
+  const int32_t block = args.blocks[item.block_begin + static_cast<int32_t>(table)];
+  const auto head = static_cast<int32_t>(BlockY());
+  return (block * args.layout.kv_heads + head) * static_cast<int32_t>(units) +
+         static_cast<int32_t>(unit - table * units);
+}
+// That of number lane % 8 of the tile.
+TUTTI_DEVICE int32_t UnitOfLane(const AttentionArgs& args, const AttentionItem& item, int32_t last,
+                                int32_t tile) {
+  return PlaceOfUnit(args, item, last, tile, Lane() % kTileUnits);
+}
+
+// Bytes of a unit's keys, behind which come as many of its values.
 template <int kDim>
-TUTTI_DEVICE_CALL void FetchStage(const AttentionArgs& args, const AttentionItem& item,
-                                  int32_t last, int step, char* stage) {
-  constexpr int kUnitBytes = kKvUnit * kDim * 2;
-  const int32_t tile = item.tile_begin + step / (2 * kKeyStages);
-  const int part = step % kKeyStages;
-  const bool value = step % (2 * kKeyStages) >= kKeyStages;
-  // Keys: two whole units. Values: a quarter of each of the eight.
-  const int piece_bytes = value ? kUnitBytes / kKeyStages : kUnitBytes;
-  const int32_t first = tile * kAttentionTile + (value ? 0 : part * kStageSlots);
-  const int copies = piece_bytes / 16;
-  for (int i = ThreadIndex(); i < kStageSlots * kDim * 2 / 16; i += ThreadCount()) {
-    const int32_t slot = first + i / copies * kKvUnit;
-    const bool valid = slot <= last;
-    const char* from = static_cast<const char*>(args.cache);
-    if (valid) {
-      const int32_t block = args.blocks[item.block_begin + slot / args.layout.block_size];
-      const int64_t unit = KvUnitIndex(args.layout, block, slot % args.layout.block_size,
-                                       static_cast<int32_t>(BlockY()), value);
-      from += unit * 2 + (value ? part * piece_bytes : 0) + i % copies * 16;
-    }
-    CopyAsync16(stage + i * 16, from, valid);
+inline constexpr int kUnitBytes = kKvUnit* kDim * 2;
+
+template <int kDim>
+TUTTI_DEVICE const char* UnitAt(const AttentionArgs& args, int32_t unit) {
+  return static_cast<const char*>(args.cache) + int64_t{unit} * (2 * kUnitBytes<kDim>);
+}
+
+// Copies a stage of a tile: the first four are of keys, two whole units each, the others of values,
+// a quarter of each of the eight.
+//   unit: the lane's, as UnitOfLane
+template <int kDim>
+TUTTI_DEVICE void FetchStage(const AttentionArgs& args, int32_t unit, int stage, char* to) {
+  constexpr int kThreads = kAttentionWarps * kWarp;
+  constexpr int kCopies = kStageSlots * kDim * 2 / 16;
+  const bool value = stage >= kKeyStages;
+  const int part = stage % kKeyStages;
+  const int piece = value ? kUnitBytes<kDim> / kKeyStages : kUnitBytes<kDim>;
+  static_assert(kCopies % kThreads == 0);
+  TUTTI_UNROLL
+  for (int j = 0; j < kCopies / kThreads; ++j) {
+    const int at = (j * kThreads + ThreadIndex()) * 16;  // of the stage
+    const int32_t from = Broadcast(unit, (value ? 0 : part * 2) + at / piece);
+    const int in_unit = (value ? kUnitBytes<kDim> + part * piece : 0) + at % piece;
+    CopyAsync16(to + at, UnitAt<kDim>(args, from) + in_unit, true);
   }
 }
 
-// Brings the item's first tile nearer, keys and values, before it may be read.
+// Brings a tile nearer, keys and values, before it may be read. All threads of the block call it.
 template <int kDim>
-TUTTI_DEVICE void PrefetchTile(const AttentionArgs& args, const AttentionItem& item) {
+TUTTI_DEVICE void PrefetchTile(const AttentionArgs& args, int32_t unit) {
   constexpr int kLineBytes = 128;
-  constexpr int kLines = 2 * kKvUnit * kDim * 2 / kLineBytes;  // of a unit, keys and values
-  const int32_t last = item.first_position + (item.pair_end - 1) / args.group;
+  constexpr int kLines = 2 * kUnitBytes<kDim> / kLineBytes;  // of a unit
   for (int i = ThreadIndex(); i < kTileUnits * kLines; i += ThreadCount()) {
-    const int32_t slot = item.tile_begin * kAttentionTile + i / kLines * kKvUnit;
-    if (slot > last) return;
-    const int32_t block = args.blocks[item.block_begin + slot / args.layout.block_size];
-    const int64_t unit = KvUnitIndex(args.layout, block, slot % args.layout.block_size,
-                                     static_cast<int32_t>(BlockY()), false);
-    PrefetchLine(static_cast<const char*>(args.cache) + unit * 2 + i % kLines * kLineBytes);
+    PrefetchLine(UnitAt<kDim>(args, Broadcast(unit, i / kLines)) + i % kLines * kLineBytes);
   }
 }
 
@@ -158,28 +192,41 @@ TUTTI_DEVICE void ScoresToWeights(float (&scores)[2 * kTileUnits][4], const Warp
   }
 }
 
-// The four values of a lane, slots `slot` to `slot` + 3, without those after `last`.
-TUTTI_DEVICE TwoWords KeepUpTo(TwoWords values, int32_t slot, int32_t last) {
+// Masks of a lane's four values, slots `slot` to `slot` + 3: those up to `last`.
+TUTTI_DEVICE TwoWords SlotsUpTo(int32_t slot, int32_t last) {
+  const int32_t count = last - slot + 1;
+  TwoWords kept;
   TUTTI_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    if (slot + i > last) values.w[i / 2] &= i % 2 == 0 ? 0xffff0000u : 0x0000ffffu;
+  for (int i = 0; i < 2; ++i) {
+    kept.w[i] = count >= 2 * i + 2 ? 0xffffffffu : count == 2 * i + 1 ? 0x0000ffffu : 0;
   }
-  return values;
+  return kept;
 }
 
-// Whether a lane's part of a stage of values holds Inf or NaN in slots that only some of the warp's
-// pairs may see.
+// Slots of a tile that only some of the pairs may see; none where all are of one row.
+struct SlotRange {
+  int32_t begin, end;
+  TUTTI_DEVICE bool any() const { return begin < end; }
+};
+TUTTI_DEVICE SlotRange SlotsOfSome(const WarpPairs& pairs, int32_t first_slot) {
+  const int32_t begin = pairs.smallest - first_slot + 1, end = pairs.largest - first_slot + 1;
+  return {begin < 0 ? 0 : begin, end < kAttentionTile ? end : kAttentionTile};
+}
+
+// Whether a lane's part of a stage of values holds Inf or NaN in such slots.
 template <bool kBf16, int kDim>
 TUTTI_DEVICE bool NotFiniteForSome(const char* stage, const WarpPairs& pairs, int32_t first_slot) {
   constexpr uint32_t kExponent = kBf16 ? 0x7f80u : 0x7c00u;
   const auto* const values = reinterpret_cast<const uint16_t*>(stage);
   constexpr int kPart = kKvUnit * kDim / kKeyStages;  // of a unit
+  const SlotRange some = SlotsOfSome(pairs, first_slot);
   bool found = false;
   TUTTI_KEEP_LOOP
-  for (int i = Lane(); i < kTileUnits * kPart; i += kWarp) {
-    const int32_t slot = first_slot + i / kPart * kKvUnit + i % kKvUnit;
-    if (slot <= pairs.smallest || slot > pairs.largest) continue;
-    found = found || (values[i] & kExponent) == kExponent;
+  for (int32_t slot = some.begin; slot < some.end; ++slot) {
+    const uint16_t* const from = values + slot / kKvUnit * kPart + slot % kKvUnit;
+    for (int d = Lane(); d < kDim / kKeyStages; d += kWarp) {
+      found = found || (from[d * kKvUnit] & kExponent) == kExponent;
+    }
   }
   return found;
 }
@@ -187,8 +234,7 @@ TUTTI_DEVICE bool NotFiniteForSome(const char* stage, const WarpPairs& pairs, in
 // sums[n] = weights * values, over the slots of the tile up to `last`, of a quarter of the head.
 template <bool kBf16, int kDim>
 TUTTI_DEVICE void WeighValues(const uint32_t (&weights)[kTileUnits][4], const char* stage,
-                              bool at_end, int32_t first_slot, int32_t last,
-                              float (&sums)[kDim / 32][4]) {
+                              int32_t first_slot, int32_t last, float (&sums)[kDim / 32][4]) {
   const int g = Lane() / 4, t = Lane() % 4;
   TUTTI_UNROLL
   for (int n = 0; n < kDim / 32; ++n) {
@@ -197,12 +243,12 @@ TUTTI_DEVICE void WeighValues(const uint32_t (&weights)[kTileUnits][4], const ch
   }
   TUTTI_UNROLL
   for (int u = 0; u < kTileUnits; ++u) {
+    const TwoWords kept = SlotsUpTo(first_slot + u * kKvUnit + 4 * t, last);
     TUTTI_UNROLL
     for (int n = 0; n < kDim / 32; ++n) {
       const int at = u * (kKvUnit * kDim / kKeyStages) + (n * 8 + g) * kKvUnit + 4 * t;
-      TwoWords values = *reinterpret_cast<const TwoWords*>(stage + at * 2);
-      if (at_end) values = KeepUpTo(values, first_slot + u * kKvUnit + 4 * t, last);
-      Mma<kBf16>(sums[n], weights[u], values.w);
+      const TwoWords values = *reinterpret_cast<const TwoWords*>(stage + at * 2);
+      Mma<kBf16>(sums[n], weights[u], {values.w[0] & kept.w[0], values.w[1] & kept.w[1]});
     }
   }
 }
@@ -215,12 +261,13 @@ template <bool kBf16, int kDim>
 TUTTI_DEVICE void WeighValuesOfPairs(const uint32_t (&weights)[kTileUnits][4], const char* stage,
                                      const WarpPairs& pairs, int32_t first_slot,
                                      float (&sums)[kDim / 32][4]) {
-  const bool at_end = first_slot + kAttentionTile - 1 > pairs.smallest;
-  const bool alone = at_end && AnyInWarp(NotFiniteForSome<kBf16, kDim>(stage, pairs, first_slot));
+  const bool alone = SlotsOfSome(pairs, first_slot).any() &&
+                     AnyInWarp(NotFiniteForSome<kBf16, kDim>(stage, pairs, first_slot));
   TUTTI_KEEP_LOOP
   for (int32_t last = alone ? pairs.smallest : pairs.largest; last <= pairs.largest; ++last) {
+    SyncWarp();  // so that what is the same in all turns is not kept in registers
     float part[kDim / 32][4];
-    WeighValues<kBf16, kDim>(weights, stage, at_end, first_slot, last, part);
+    WeighValues<kBf16, kDim>(weights, stage, first_slot, last, part);
     TUTTI_UNROLL
     for (int n = 0; n < kDim / 32; ++n) {
       TUTTI_UNROLL

@@ -172,6 +172,7 @@ void CudaAttention::TensorAttend(const TensorView& q, const KvLayer& cache,
                         .head_dim = static_cast<int32_t>(cache.shape.head_dim),
                         .group = group,
                         .scale = scale,
+                        .fold_pairs = plan_.fold_pairs,
                         .blocks = blocks_.Get(batch.blocks),
                         .folds = folds_.Get(std::span<const FoldItem>(plan_.folds)),
                         .fold_count = static_cast<int32_t>(plan_.folds.size()),
@@ -180,10 +181,9 @@ void CudaAttention::TensorAttend(const TensorView& q, const KvLayer& cache,
                                                               layout.kv_heads * kPairs * 2)};
   args.items = narrow_items_.Get(std::span<const AttentionItem>(plan_.narrow));
   args.item_count = static_cast<int32_t>(plan_.narrow.size());
-  LaunchAttention(cache.shape.dtype, args, runtime_);
+  LaunchFewAttention(cache.shape.dtype, args, runtime_);
   args.items = wide_items_.Get(std::span<const AttentionItem>(plan_.wide));
   args.item_count = static_cast<int32_t>(plan_.wide.size());
-  args.warps = kAttentionWarps;
   (by_wgmma ? LaunchWideAttention : LaunchAttention)(cache.shape.dtype, args, runtime_);
   LaunchFold(args, runtime_);
 }

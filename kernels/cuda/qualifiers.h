@@ -9,6 +9,8 @@
 #define TUTTI_KERNEL __global__
 // One that is started with so many threads a block at most, and has registers for them.
 #define TUTTI_KERNEL_OF(threads) __global__ __launch_bounds__(threads)
+// The same, so many blocks of which fit on a multiprocessor at once.
+#define TUTTI_RESIDENT_KERNEL_OF(threads, blocks) __global__ __launch_bounds__(threads, blocks)
 // Qualifies a kernel's one parameter, so that it is read where the launch put it.
 #define TUTTI_PARAMETER const __grid_constant__
 #define TUTTI_DEVICE __device__ __forceinline__
@@ -23,6 +25,7 @@
 
 #define TUTTI_KERNEL
 #define TUTTI_KERNEL_OF(threads)
+#define TUTTI_RESIDENT_KERNEL_OF(threads, blocks)
 #define TUTTI_PARAMETER const
 #define TUTTI_DEVICE inline
 #define TUTTI_DEVICE_CALL inline
