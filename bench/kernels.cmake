@@ -5,6 +5,7 @@ tutti_binary(products_bench SOURCES products_bench.cc DEPS tutti_flags tutti_ker
 
 # Times of the kernels of a program on a GPU (kernel_times.cc), where CUPTI is: in CUDA's toolkit, or in the package
 # nvidia-cuda-cupti, whose folder CUPTI_ROOT names.
+tutti_name_sources(kernel_times.cc)
 if(TUTTI_CUDA_INCLUDE)
   set(cupti ${TUTTI_CUDA_INCLUDE}/../extras/CUPTI)
   find_path(CUPTI_INCLUDE_DIR cupti.h HINTS ${CUPTI_ROOT}/include ${cupti}/include)
