@@ -1,10 +1,34 @@
 #include "kernels/backend.h"
 
 #include <algorithm>
+#include <limits>
+#include <vector>
 
 #include "base/check.h"
 
 namespace tutti::kernels {
+
+void Backend::Bests(TensorView logits, std::span<Candidate> out) {
+  std::vector<int32_t> ids(out.size());
+  ArgMax(logits, ids);
+  // As one row, of which each best has its place.
+  TensorView all = logits;
+  all.rows = 1;
+  all.cols = (logits.rows - 1) * logits.row_stride + logits.cols;
+  CHECK(all.cols <= std::numeric_limits<int32_t>::max());
+  std::vector<int32_t> places;
+  for (size_t r = 0; r < ids.size(); ++r) {
+    if (ids[r] < 0) continue;
+    places.push_back(static_cast<int32_t>(static_cast<int64_t>(r) * logits.row_stride + ids[r]));
+  }
+  std::vector<float> picked(places.size());
+  if (!places.empty()) Pick(all, places, picked);
+  size_t next = 0;
+  for (size_t r = 0; r < ids.size(); ++r) {
+    out[r] = {.id = ids[r]};
+    if (ids[r] >= 0) out[r].logit = picked[next++];
+  }
+}
 
 void Backend::TopCandidatesOfRows(TensorView logits, std::span<const int32_t> rows, int64_t count,
                                   std::span<Candidate> out) {

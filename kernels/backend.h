@@ -262,6 +262,8 @@ class Backend {
   // out[r] = the smallest index among the largest values; -1 for a row that holds NaN or +Inf, or
   // only -Inf.   out [rows], host
   virtual void ArgMax(TensorView logits, std::span<int32_t> out) = 0;
+  // The same with the largest values themselves.   out [rows], host: id -1 as ArgMax says
+  virtual void Bests(TensorView logits, std::span<Candidate> out);
   // out[r] = log(sum_i exp(logits[r, i] * inverse_temperature)), in a fixed order over f64 partial
   // sums. NaN for a row that holds NaN, else +Inf for one that holds +Inf; -Inf for a row of -Inf
   // only.   out [rows], host

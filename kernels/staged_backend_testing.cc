@@ -101,6 +101,10 @@ class StagedBackend : public Backend, public FamilyOperators {
     Staged staged(this, logits);
     inner_->ArgMax(staged.view, out);
   }
+  void Bests(TensorView logits, std::span<Candidate> out) override {
+    Staged staged(this, logits);
+    inner_->Bests(staged.view, out);
+  }
   void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) override {
     Staged staged(this, logits);
     inner_->LogSumExp(staged.view, inverse_temperature, out);

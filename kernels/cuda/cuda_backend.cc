@@ -255,10 +255,15 @@ class CudaBackend : public Backend {
   }
 
   void ArgMax(TensorView logits, std::span<int32_t> out) override {
-    LogitsArgs args = Logits("ArgMax", logits, out.size());
-    args.best = results_.Of<int32_t>(logits.rows);
-    LaunchArgMax(args, runtime_.get());
-    runtime_->Download(out.data(), 4, args.best, 4, 4, logits.rows);
+    CHECK(out.size() == static_cast<size_t>(logits.rows));
+    std::vector<Candidate> bests(out.size());
+    Bests(logits, bests);
+    for (size_t r = 0; r < out.size(); ++r) out[r] = bests[r].id;
+  }
+  void Bests(TensorView logits, std::span<Candidate> out) override {
+    CHECK(out.size() == static_cast<size_t>(logits.rows));
+    CheckOperands("Bests", device_, *runtime_, {&logits});
+    selection_.Bests(logits, out);
   }
 
   void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) override {

@@ -84,6 +84,11 @@ inline constexpr auto kSpreadBytesMax = kGpuSpreadBytesMax;
 // Threads of the row-wise kernels. Numerics: the sums of a row run over this many partial sums.
 inline constexpr int kRowThreads = 256;
 
+// Logits of a part of a row that a block looks through for the best, at the least: 32 bytes a thread.
+// And parts of all rows together, some eight blocks for each multiprocessor.
+inline constexpr int64_t kBestPart = 2048;
+inline constexpr int64_t kBestParts = 1024;
+
 // Threads of the kernel that adds to a row of the residual and norms it, one block a row: with few
 // rows each has a multiprocessor to itself, so it has as many loads under way as fit. The norm's
 // sum keeps to kRowThreads.
@@ -91,8 +96,12 @@ inline constexpr int kAddNormThreads = 1024;
 // Shared memory for the row: the most that a block may have on every GPU we serve, so 24,000
 // columns.
 inline constexpr int64_t kAddNormSharedBytesMax = 96 << 10;
-// Rows up to which operators are joined: with more, their numbers cost more than their starts, and
-// rows go into products in another way.
+// With many rows: several blocks on a multiprocessor, so that one loads while another adds up.
+inline constexpr int kAddNormManyThreads = 512;
+// Threads of kernels over the numbers of few rows, so that one row of 12,288 has 24 blocks.
+inline constexpr int kFewRowThreads = 128;
+// Rows up to which all operators that can be are joined. With more, rows of f16, which are scaled
+// by leaf, and those that no thread can read by 16 bytes are made operator by operator.
 inline constexpr int64_t kJoinedRows = kLeafSumRows;
 
 // Heads wider than this have no kernel.

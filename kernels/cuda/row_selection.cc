@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "kernels/cuda/operands.h"
-#include "kernels/cuda/sampling.h"
 
 namespace tutti::kernels::cuda {
 namespace {
@@ -23,7 +22,42 @@ void CopyPadded(std::span<const Candidate> from, std::span<Candidate> to) {
   std::fill(std::copy(from.begin(), from.end(), to.begin()), to.end(), Candidate{.id = -1});
 }
 
+// Of the best of each part of a row, in order.
+Candidate BestOf(std::span<const DeviceCandidate> parts) {
+  Candidate best = {.id = -1};
+  for (const DeviceCandidate& part : parts) {
+    if (part.id == kUnusableRow) return {.id = -1};
+    if (part.id == kNoCandidate) continue;
+    if (best.id < 0 || part.logit > best.logit) best = {.id = part.id, .logit = part.logit};
+  }
+  return best;
+}
+
 }  // namespace
+
+void RowSelection::Bests(TensorView logits, std::span<Candidate> out) {
+  if (logits.rows == 0) return;
+  const int64_t most = std::max<int64_t>(1, kBestParts / logits.rows);
+  const int64_t wanted = std::clamp<int64_t>((logits.cols + kBestPart - 1) / kBestPart, 1, most);
+  const int64_t part = std::max<int64_t>(1, (logits.cols + wanted - 1) / wanted);
+  const int64_t parts = std::max<int64_t>(1, (logits.cols + part - 1) / part);
+  const int64_t bytes = logits.rows * parts * static_cast<int64_t>(sizeof(DeviceCandidate));
+  auto* const space = results_->Of<DeviceCandidate>(logits.rows * parts);
+  LaunchFindBests({.logits = logits.f32(),
+                   .stride = Stride(logits),
+                   .best = space,
+                   .rows = logits.rows,
+                   .vocab = static_cast<int32_t>(logits.cols),
+                   .part = static_cast<int32_t>(part),
+                   .parts = static_cast<int32_t>(parts)},
+                  runtime_);
+  parts_.resize(static_cast<size_t>(logits.rows * parts));
+  runtime_->Download(parts_.data(), bytes, space, bytes, bytes, 1);
+  for (size_t r = 0; r < out.size(); ++r) {
+    const auto each = static_cast<size_t>(parts);
+    out[r] = BestOf(std::span(parts_).subspan(r * each, each));
+  }
+}
 
 void RowSelection::OneRow(TensorView logits, int64_t row, int64_t count,
                           std::vector<Candidate>* out) {

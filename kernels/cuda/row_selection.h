@@ -10,6 +10,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/launch_queue.h"
+#include "kernels/cuda/sampling.h"
 
 namespace tutti::kernels::cuda {
 
@@ -19,6 +20,9 @@ class RowSelection {
   // REQUIRES: all three outlive this
   RowSelection(LaunchQueue* runtime, WorkSpace* results, Uploads* ids)
       : runtime_(runtime), results_(results), ids_(ids) {}
+
+  // Backend::Bests. A launch and a wait.
+  void Bests(TensorView logits, std::span<Candidate> out);
 
   // Backend::TopCandidates. A launch, and two waits: for how many there are, and for them.
   void OneRow(TensorView logits, int64_t row, int64_t count, std::vector<Candidate>* out);
@@ -39,6 +43,7 @@ class RowSelection {
   // Kept for their memory:
   std::vector<char> found_;
   std::vector<Candidate> one_row_;
+  std::vector<DeviceCandidate> parts_;
 };
 
 }  // namespace tutti::kernels::cuda

@@ -7,44 +7,44 @@ namespace {
 
 TUTTI_DEVICE float Infinity() { return __builtin_huge_valf(); }
 
-// The largest value so far and the first index that has it. NaN and +Inf make a row unusable.
-struct Best {
-  float value;
-  int32_t index;  // -1: none; -2: the row holds NaN or +Inf
-};
+// Whichever of two is larger, of equals the one with the smaller id.
 struct BetterOf {
-  TUTTI_DEVICE Best operator()(const Best& a, const Best& b) const {
-    if (a.index == -2 || b.index == -2) return {0, -2};
-    if (a.index == -1) return b;
-    if (b.index == -1) return a;
-    if (a.value != b.value) return a.value > b.value ? a : b;
-    return a.index < b.index ? a : b;
+  TUTTI_DEVICE DeviceCandidate operator()(const DeviceCandidate& a,
+                                          const DeviceCandidate& b) const {
+    if (a.id == kUnusableRow || b.id == kUnusableRow) return {kUnusableRow, 0};
+    if (a.id == kNoCandidate) return b;
+    if (b.id == kNoCandidate) return a;
+    if (a.logit != b.logit) return a.logit > b.logit ? a : b;
+    return a.id < b.id ? a : b;
   }
 };
 
-// A block per row.
-TUTTI_KERNEL void ArgMax(TUTTI_PARAMETER LogitsArgs args) {
-  constexpr int kTogether = 8;  // loads under way: a row has one multiprocessor only
+// A block per row and part.
+TUTTI_KERNEL_OF(kRowThreads) void FindBests(TUTTI_PARAMETER BestsArgs args) {
+  constexpr int kTogether = 8;  // loads under way
   const float* const row = args.logits + BlockX() * args.stride;
-  Best best = {0, -1};
-  for (int64_t first = ThreadIndex(); first < args.vocab; first += kTogether * kRowThreads) {
+  const auto begin = static_cast<int32_t>(BlockY()) * args.part;
+  const int32_t end = args.vocab - begin < args.part ? args.vocab : begin + args.part;
+  DeviceCandidate best = {kNoCandidate, -Infinity()};
+  bool unusable = false;
+  LetNextBegin();
+  WaitForEarlier();
+  for (int32_t first = begin + ThreadIndex(); first < end; first += kTogether * kRowThreads) {
     float values[kTogether];
     TUTTI_UNROLL
     for (int j = 0; j < kTogether; ++j) {
-      const int64_t i = first + j * kRowThreads;
-      values[j] = i < args.vocab ? row[i] : -Infinity();
+      const int32_t i = first + j * kRowThreads;
+      values[j] = i < end ? row[i] : -Infinity();
     }
     TUTTI_UNROLL
     for (int j = 0; j < kTogether; ++j) {
-      if (!(values[j] < Infinity())) {
-        best = {0, -2};
-      } else if (values[j] > -Infinity()) {
-        best = BetterOf()(best, {values[j], static_cast<int32_t>(first + j * kRowThreads)});
-      }
+      unusable = unusable || !(values[j] < Infinity());
+      if (values[j] > best.logit) best = {first + j * kRowThreads, values[j]};
     }
   }
+  if (unusable) best = {kUnusableRow, 0};
   best = ReduceBlock(best, BetterOf());
-  if (ThreadIndex() == 0) args.best[BlockX()] = best.index < 0 ? -1 : best.index;
+  if (ThreadIndex() == 0) args.best[BlockX() * args.parts + BlockY()] = best;
 }
 
 struct LargerOrNan {
@@ -90,6 +90,8 @@ TUTTI_KERNEL void Adjust(TUTTI_PARAMETER AdjustArgs args) {
 
 TUTTI_KERNEL void Pick(TUTTI_PARAMETER PickArgs args) {
   const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
+  LetNextBegin();
+  WaitForEarlier();
   if (i < args.count) args.out[i] = args.logits[args.ids[i]];
 }
 
@@ -141,8 +143,8 @@ TUTTI_KERNEL void Select(TUTTI_PARAMETER SelectArgs args) {
 
 }  // namespace
 
-void LaunchArgMax(const LogitsArgs& args, Launcher* launcher) {
-  Launch(&ArgMax, {args.rows, 1}, kRowThreads, kReduceSharedBytes, launcher, args);
+void LaunchFindBests(const BestsArgs& args, Launcher* launcher) {
+  LaunchEarly(&FindBests, {args.rows, args.parts}, kRowThreads, kReduceSharedBytes, launcher, args);
 }
 void LaunchLogSumExp(const LogitsArgs& args, Launcher* launcher) {
   Launch(&LogSumExp, {args.rows, 1}, kRowThreads, kReduceSharedBytes, launcher, args);
@@ -153,7 +155,7 @@ void LaunchAdjust(const AdjustArgs& args, Launcher* launcher) {
 }
 void LaunchPick(const PickArgs& args, Launcher* launcher) {
   const int64_t blocks = (args.count + kRowThreads - 1) / kRowThreads;
-  Launch(&Pick, {blocks, 1}, kRowThreads, 0, launcher, args);
+  LaunchEarly(&Pick, {blocks, 1}, kRowThreads, 0, launcher, args);
 }
 void LaunchSelect(const SelectArgs& args, Launcher* launcher) {
   Launch(&Select, {args.rows, 1}, kRowThreads, kSelectSharedBytes, launcher, args);

@@ -6,15 +6,34 @@
 
 namespace tutti::kernels::cuda {
 
+struct DeviceCandidate {
+  int32_t id;
+  float logit;
+};
+inline constexpr int32_t kNoCandidate = -1;
+inline constexpr int32_t kUnusableRow = -2;  // it holds NaN or +Inf
+
+// The largest logit of each part of a row and the first id that has it, so that a row has many
+// multiprocessors; kNoCandidate where a part has only -Inf. The host puts parts together.
+struct BestsArgs {
+  const float* logits = nullptr;  // [rows, vocab]
+  int64_t stride = 0;
+  DeviceCandidate* best = nullptr;  // [rows, parts]
+  int64_t rows = 0;
+  int32_t vocab = 0;
+  int32_t part = 0;   // logits of one
+  int32_t parts = 0;  // that cover a row
+  int32_t gap = 0;
+};
+void LaunchFindBests(const BestsArgs& args, Launcher* launcher);
+
 struct LogitsArgs {
   const float* logits = nullptr;  // [rows, vocab]
   int64_t stride = 0;
   int64_t rows = 0, vocab = 0;
   double inverse_temperature = 1;
-  int32_t* best = nullptr;    // [rows], of LaunchArgMax
-  double* log_sum = nullptr;  // [rows], of LaunchLogSumExp
+  double* log_sum = nullptr;  // [rows]
 };
-void LaunchArgMax(const LogitsArgs& args, Launcher* launcher);
 void LaunchLogSumExp(const LogitsArgs& args, Launcher* launcher);
 
 // The adjustments of one logit, in their order: [first[i], first[i + 1]) of `repetition` and
@@ -39,11 +58,6 @@ struct PickArgs {
   float* out = nullptr;
 };
 void LaunchPick(const PickArgs& args, Launcher* launcher);
-
-struct DeviceCandidate {
-  int32_t id;
-  float logit;
-};
 
 // In front of the candidates of one row: their count, and room up to the next 16 bytes.
 inline constexpr auto kSelectCountBytes = kGpuSelectCountBytes;

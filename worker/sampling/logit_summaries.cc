@@ -153,8 +153,7 @@ void LogitSummaries::ListRows(std::span<const RowQuestion> questions, TensorView
   const std::span<const int32_t> rows(listed_rows_);
   for (size_t first = 0; first < rows.size(); first += kRowsListedTogether) {
     const size_t number = std::min(rows.size() - first, kRowsListedTogether);
-    backend_->TopCandidatesOfRows(logits, rows.subspan(first, number),
-                                  static_cast<int64_t>(places),
+    backend_->TopCandidatesOfRows(logits, rows.subspan(first, number), static_cast<int64_t>(places),
                                   std::span(listed_).subspan(first * places, number * places));
     Tell(progress);
   }
@@ -207,32 +206,15 @@ void LogitSummaries::FindBests(TensorView logits) {
   const auto rows = static_cast<size_t>(logits.rows);
   bests_.assign(rows, RowBest());
   if (logits.cols == 0) return;  // of a rank without a token of its own
-  best_ids_.resize(rows);
-  backend_->ArgMax(logits, best_ids_);
-  // As one row, of which each best has its place.
-  TensorView all = logits;
-  all.rows = 1;
-  all.cols = (logits.rows - 1) * logits.row_stride + logits.cols;
-  CHECK(all.cols <= std::numeric_limits<int32_t>::max());
-  best_places_.clear();
+  best_candidates_.resize(rows);
+  backend_->Bests(logits, best_candidates_);
   for (size_t r = 0; r < rows; ++r) {
-    const auto row = static_cast<int64_t>(r);
-    if (best_ids_[r] < 0) {
-      bests_[r] = NoBest(logits.Rows(row, 1));
-    } else {
-      best_places_.push_back(static_cast<int32_t>(row * logits.row_stride + best_ids_[r]));
-    }
-  }
-  best_logits_.resize(best_places_.size());
-  if (!best_places_.empty()) backend_->Pick(all, best_places_, best_logits_);
-  size_t picked = 0;
-  for (size_t r = 0; r < rows; ++r) {
-    if (best_ids_[r] < 0) continue;
-    const float logit = best_logits_[picked++];
-    bests_[r] = {.logit = logit,
-                 .raw = logit,
-                 .id = static_cast<int32_t>(best_ids_[r] + share_.own.begin),
-                 .state = RowBest::kNumber};
+    const auto& [id, logit] = best_candidates_[r];
+    bests_[r] = id < 0 ? NoBest(logits.Rows(static_cast<int64_t>(r), 1))
+                       : RowBest{.logit = logit,
+                                 .raw = logit,
+                                 .id = static_cast<int32_t>(id + share_.own.begin),
+                                 .state = RowBest::kNumber};
   }
 }
 
@@ -304,12 +286,12 @@ RowBest LogitSummaries::NoBest(TensorView row) {
 RowBest LogitSummaries::BestOf(TensorView raw, TensorView adjusted) {
   RowBest best;
   if (adjusted.cols == 0) return best;
-  int32_t id = -1;
-  backend_->ArgMax(adjusted, {&id, 1});
+  kernels::Candidate found;
+  backend_->Bests(adjusted, {&found, 1});
+  const int32_t id = found.id;
   if (id < 0) return NoBest(adjusted);
-  backend_->Pick(adjusted, {&id, 1}, {&best.logit, 1});
   backend_->Pick(raw, {&id, 1}, {&best.raw, 1});
-  return {.logit = best.logit,
+  return {.logit = found.logit,
           .raw = best.raw,
           .id = static_cast<int32_t>(id + share_.own.begin),
           .state = RowBest::kNumber};

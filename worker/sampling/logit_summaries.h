@@ -110,8 +110,7 @@ class LogitSummaries {
   std::vector<int32_t> candidate_ids_;
   std::vector<float> candidate_raw_;
   std::vector<RowBest> bests_;
-  std::vector<int32_t> best_ids_, best_places_;
-  std::vector<float> best_logits_;
+  std::vector<kernels::Candidate> best_candidates_;
   std::vector<int32_t> listed_rows_;
   std::vector<int32_t> list_of_row_;          // an index into listed_rows_; -1: none
   std::vector<kernels::Candidate> listed_;    // [listed_rows_, places]
