@@ -43,8 +43,11 @@ class JoinedOperatorsTest : public ::testing::TestWithParam<std::string> {
   }
   DeviceMatrix OnDevice(Matrix host) { return {backend_.get(), std::move(host)}; }
   DeviceMatrix Filled(int64_t rows, int64_t cols, uint64_t seed) {
-    return OnDevice(Matrix(rows, cols, DType::kF32, 3).Fill(seed));
+    return OnDevice(Matrix(rows, cols, DType::kF32, gap_).Fill(seed));
   }
+  // What lies between rows: where it is no multiple of four, no row but the first begins at 16
+  // bytes.
+  int64_t gap_ = 3;
 
   std::unique_ptr<Backend> backend_ = TestedAlone(GetParam());
   JoinedOperators plain_{backend_.get()};
@@ -62,13 +65,21 @@ class JoinedOperatorsTest : public ::testing::TestWithParam<std::string> {
 struct Shape {
   int64_t rows, cols, out;
   std::vector<int64_t> leaves;  // of cols
+  int64_t gap = 3;
 };
-// Few rows and many; leaves that are ragged, empty, and whole chunks.
+// Few rows and many; leaves that are ragged, empty, and whole chunks; rows that all begin at 16
+// bytes and rows that do not.
 std::vector<Shape> Shapes() {
-  return {{1, 64, 40, {0, 64}},
-          {3, 75, 33, {0, 10, 20, 20, 31, 40, 50, 60, 75}},
-          {17, 96, 24, {0, 32, 64, 64, 96}},
-          {128, 40, 20, {0, 3, 40}}};
+  std::vector<Shape> shapes = {{1, 64, 40, {0, 64}},
+                               {3, 75, 33, {0, 10, 20, 20, 31, 40, 50, 60, 75}},
+                               {17, 96, 24, {0, 32, 64, 64, 96}},
+                               {128, 40, 20, {0, 3, 40}},
+                               {129, 100, 44, {0, 4, 40, 40, 100}}};
+  for (const size_t i : {0, 2, 4}) {
+    shapes.push_back(shapes[i]);
+    shapes.back().gap = 4;
+  }
+  return shapes;
 }
 constexpr DType kTypes[] = {DType::kBF16, DType::kF16, DType::kF32};
 
@@ -79,14 +90,23 @@ Matrix WithLargeRows(Matrix m) {
   return m;
 }
 
+// Among rows of numbers, those that hold what is none.
+Matrix WithNoNumbers(Matrix m) {
+  if (m.rows() > 4) {
+    m.set(4, 2, std::nanf("")), m.set(3, 0, HUGE_VALF), m.set(3, 3, -HUGE_VALF);
+  }
+  return m;
+}
+
 TEST_P(JoinedOperatorsTest, ActivationIsThatOfItsParts) {
-  for (const auto& [rows, cols, out, leaves] : Shapes()) {
+  for (const auto& [rows, cols, out, leaves, gap] : Shapes()) {
+    gap_ = gap;
     for (const DType type : kTypes) {
       Matrix weights(out, cols, type);
       weights.Fill(1, type);
       const auto weight = Pack(weights, leaves);
       DeviceMatrix gate_up =
-          OnDevice(WithLargeRows(Matrix(rows, 2 * cols, DType::kF32, 1).Fill(2)));
+          OnDevice(WithNoNumbers(WithLargeRows(Matrix(rows, 2 * cols, DType::kF32, gap_).Fill(2))));
       DeviceMatrix memory = Filled(rows, cols, 9), plain = Filled(rows, out, 8),
                    joined = Filled(rows, out, 7);
       backend_->SiluMul(gate_up.view(), memory.view());
@@ -100,7 +120,8 @@ TEST_P(JoinedOperatorsTest, ActivationIsThatOfItsParts) {
 
 // A product's leaves, the residual and its norm, and the product after it.
 TEST_P(JoinedOperatorsTest, ResidualAndNormAreThoseOfTheirParts) {
-  for (const auto& [rows, cols, width, leaves] : Shapes()) {
+  for (const auto& [rows, cols, width, leaves, gap] : Shapes()) {
+    gap_ = gap;
     for (const DType type : kTypes) {
       for (const DType round_to : {DType::kF32, type}) {
         Matrix first(width, cols, type), second(50, width, type);
@@ -129,15 +150,19 @@ TEST_P(JoinedOperatorsTest, ResidualAndNormAreThoseOfTheirParts) {
 // Rows from elsewhere are added; the norm goes into a product or into any memory, which may be
 // that of the rows added; a residual may have no norm.
 TEST_P(JoinedOperatorsTest, ResidualsOfRanksAndEndsOfStages) {
-  Matrix values(20, 70, DType::kBF16);
-  const auto weight = Pack(values.Fill(1, DType::kBF16), {});
-  DeviceMatrix norm = Filled(1, 70, 2);
-  for (const int64_t rows : {0, 1, 9, 130}) {
-    DeviceMatrix added = Filled(rows, 70, 3), memory = Filled(rows, 70, 4);
+  // The last three by 16 bytes, more than once through a block's threads.
+  constexpr std::pair<int64_t, int64_t> kSizes[] = {{0, 70},   {1, 70},   {9, 70},    {130, 70},
+                                                    {130, 72}, {1, 4200}, {129, 2052}};
+  for (const auto& [rows, cols] : kSizes) {
+    gap_ = cols == 70 ? 3 : 4;
+    Matrix values(20, cols, DType::kBF16);
+    const auto weight = Pack(values.Fill(1, DType::kBF16), {});
+    DeviceMatrix norm = Filled(1, cols, 2);
+    DeviceMatrix added = Filled(rows, cols, 3), memory = Filled(rows, cols, 4);
     std::vector<DeviceMatrix> residual, normed, out;
     for (JoinedOperators* const operators : {&plain_, joined_}) {
-      residual.push_back(Filled(rows, 70, 5));
-      normed.push_back(Filled(rows, 70, 6));
+      residual.push_back(Filled(rows, cols, 5));
+      normed.push_back(Filled(rows, cols, 6));
       out.push_back(Filled(rows, 20, 7));
       const TensorView x = residual.back().view(), anybody = normed.back().view();
       const ProductRows product = {memory.view(), weight.get()};
@@ -146,9 +171,9 @@ TEST_P(JoinedOperatorsTest, ResidualsOfRanksAndEndsOfStages) {
       operators->AddResidual(x, anybody, DType::kBF16, {norm.view(), kEpsilon, {anybody}});
       operators->AddResidual(x, added.view(), DType::kF32, {});
     }
-    EXPECT_TRUE(Same(residual[0], residual[1])) << rows;
-    EXPECT_TRUE(Same(normed[0], normed[1])) << rows;
-    EXPECT_TRUE(Same(out[0], out[1])) << rows;
+    EXPECT_TRUE(Same(residual[0], residual[1])) << rows << " " << cols;
+    EXPECT_TRUE(Same(normed[0], normed[1])) << rows << " " << cols;
+    EXPECT_TRUE(Same(out[0], out[1])) << rows << " " << cols;
   }
 }
 
@@ -158,28 +183,42 @@ struct HeadsCase {
   bool bias, norm;
 };
 
-// Three sequences: one token far from its start, some of a prompt, one token at its start.
-TEST_P(JoinedOperatorsTest, HeadsAreThoseOfTheirParts) {
-  const HeadsCase cases[] = {{DType::kBF16, 8, 2, 32, false, true},
-                             {DType::kBF16, 3, 1, 24, true, true},
-                             {DType::kBF16, 16, 2, 128, false, true},
-                             {DType::kF16, 6, 2, 16, true, false},
-                             {DType::kF32, 4, 4, 12, false, true}};
-  for (const HeadsCase& c : cases) {
+// Rows of sequences in blocks of 16 slots, in no order.
+struct Sequences {
+  std::vector<int32_t> row_begin, first_position;
+  std::vector<int32_t> blocks, block_begin, positions;
+
+  Sequences(std::vector<int32_t> row_begins, std::vector<int32_t> first_positions)
+      : row_begin(std::move(row_begins)), first_position(std::move(first_positions)) {
+    for (size_t s = 0; s < first_position.size(); ++s) {
+      const int32_t rows = row_begin[s + 1] - row_begin[s];
+      block_begin.push_back(static_cast<int32_t>(blocks.size()));
+      for (int32_t i = 0; i < (first_position[s] + rows + 15) / 16; ++i) {
+        blocks.push_back((7 * static_cast<int32_t>(blocks.size()) + 3) % 40);
+      }
+      for (int32_t i = 0; i < rows; ++i) positions.push_back(first_position[s] + i);
+    }
+  }
+  int64_t rows() const { return row_begin.back(); }
+  AttentionBatch batch() const { return {row_begin, first_position, block_begin, blocks}; }
+};
+
+class JoinedHeadsTest : public JoinedOperatorsTest {
+ protected:
+  void ExpectThoseOfTheirParts(const HeadsCase& c, const Sequences& sequences) {
     const int64_t width = c.heads * c.head_dim, all = width + 2 * c.kv_heads * c.head_dim;
+    const int64_t rows = sequences.rows();
     const KvShape shape = {c.dtype, 16, 40, c.kv_heads, c.head_dim};
-    const std::vector<int32_t> row_begin = {0, 1, 4, 5}, first_position = {300, 20, 0};
-    std::vector<int32_t> blocks(22), block_begin = {0, 19, 21}, positions = {300, 20, 21, 22, 0};
-    for (int32_t i = 0; i < 22; ++i) blocks[static_cast<size_t>(i)] = (7 * i + 3) % 40;
-    const AttentionBatch batch = {row_begin, first_position, block_begin, blocks};
-    const std::vector<float> frequency(static_cast<size_t>(c.head_dim / 2), 0.37f);
+    const AttentionBatch batch = sequences.batch();
+    std::vector<float> frequency(static_cast<size_t>(c.head_dim / 2));
+    for (size_t i = 0; i < frequency.size(); ++i) frequency[i] = 1 / (1 + 0.37f * i);
     DeviceMatrix bias = Filled(1, all, 1), query_norm = Filled(1, c.head_dim, 2),
                  key_norm = Filled(1, c.head_dim, 3);
     const HeadTurn turn = {.bias = c.bias ? bias.view() : TensorView(),
                            .query_norm = c.norm ? query_norm.view() : TensorView(),
                            .key_norm = c.norm ? key_norm.view() : TensorView(),
                            .epsilon = kEpsilon,
-                           .positions = positions,
+                           .positions = sequences.positions,
                            .inverse_frequency = frequency};
     std::vector<int64_t> leaves;
     for (int64_t leaf = 0; leaf <= 8; ++leaf) {
@@ -189,26 +228,57 @@ TEST_P(JoinedOperatorsTest, HeadsAreThoseOfTheirParts) {
     const auto weight = Pack(values.Fill(4, c.dtype), leaves);
     const int64_t words = backend_->KvLayerBytes(shape) / 4;
     DeviceMatrix cache[2] = {Filled(1, words, 5), Filled(1, words, 5)};
-    DeviceMatrix qkv[2] = {Filled(5, all, 6), Filled(5, all, 6)};
-    DeviceMatrix attended = Filled(5, width, 7);
-    DeviceMatrix out[2] = {Filled(5, 30, 8), Filled(5, 30, 9)};
-    DeviceMatrix queries[2] = {Filled(5, width, 1), Filled(5, width, 2)};
+    Matrix before(rows, all, DType::kF32, gap_);
+    before.Fill(6);
+    // Values that some caches cannot hold, and what no cache does.
+    before.set(2, all - 1, 3e7f), before.set(3, all - 2, HUGE_VALF);
+    before.set(1, all - 3, std::nanf(""));
+    DeviceMatrix qkv[2] = {OnDevice(before), OnDevice(before)};
+    DeviceMatrix attended = Filled(rows, width, 7);
+    DeviceMatrix out[2] = {Filled(rows, 30, 8), Filled(rows, 30, 9)};
+    DeviceMatrix queries[2] = {Filled(rows, width, 1), Filled(rows, width, 2)};
     for (int i = 0; i < 2; ++i) {
       JoinedOperators* const operators = i == 0 ? &plain_ : joined_;
       const KvLayer layer = {cache[i].view().data, backend_->device(), shape};
       const TensorView q = qkv[i].view().Columns(0, width);
       operators->TurnAndWriteKv(qkv[i].view(), turn, batch, layer);
       backend_->Convert(q, queries[i].view());
-      const ProductRows rows = {attended.view(), weight.get()};
-      operators->Attention(q, layer, batch, 0.2f, rows);
-      operators->MatMul(rows, out[i].view());
+      const ProductRows product = {attended.view(), weight.get()};
+      operators->Attention(q, layer, batch, 0.2f, product);
+      operators->MatMul(product, out[i].view());
     }
-    EXPECT_TRUE(Same(queries[0], queries[1])) << DTypeName(c.dtype);
-    EXPECT_TRUE(Same(cache[0], cache[1])) << DTypeName(c.dtype);
-    EXPECT_TRUE(Same(out[0], out[1])) << DTypeName(c.dtype);
+    const std::string which = std::string(DTypeName(c.dtype)) + " " + std::to_string(c.head_dim);
+    EXPECT_TRUE(Same(queries[0], queries[1])) << which;
+    EXPECT_TRUE(Same(cache[0], cache[1])) << which;
+    EXPECT_TRUE(Same(out[0], out[1])) << which;
+  }
+};
+
+// Three sequences: one token far from its start, some of a prompt, one token at its start.
+TEST_P(JoinedHeadsTest, AreThoseOfTheirParts) {
+  const HeadsCase cases[] = {
+      {DType::kBF16, 8, 2, 32, false, true},  {DType::kBF16, 3, 1, 24, true, true},
+      {DType::kF16, 6, 2, 16, true, false},   {DType::kF32, 4, 4, 12, false, true},
+      {DType::kBF16, 16, 2, 128, false, true}, {DType::kF16, 2, 1, 64, true, true},
+      {DType::kBF16, 2, 2, 256, true, false}, {DType::kF32, 4, 2, 64, false, true}};
+  for (const HeadsCase& c : cases) {
+    ExpectThoseOfTheirParts(c, Sequences({0, 1, 4, 5}, {300, 20, 0}));
   }
 }
 
+// A prompt whose rows fill units of the cache, one whose rows do not, and a token between them.
+TEST_P(JoinedHeadsTest, OfManyRowsAreThoseOfTheirParts) {
+  const HeadsCase cases[] = {{DType::kBF16, 9, 1, 64, false, true},
+                             {DType::kF16, 2, 1, 64, true, false},
+                             {DType::kBF16, 2, 2, 128, true, true},
+                             {DType::kF32, 1, 1, 64, true, true},
+                             {DType::kBF16, 2, 1, 32, false, true}};
+  for (const HeadsCase& c : cases) {
+    ExpectThoseOfTheirParts(c, Sequences({0, 98, 99, 133}, {32, 200, 20}));
+  }
+}
+
+INSTANTIATE_KERNEL_TEST(JoinedHeadsTest);
 INSTANTIATE_KERNEL_TEST(JoinedOperatorsTest);
 
 }  // namespace

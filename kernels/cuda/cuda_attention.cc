@@ -100,6 +100,10 @@ void CudaAttention::AttentionPacked(const TensorView& q, const KvLayer& cache,
   TensorAttend(q, cache, batch, scale, {}, out);
 }
 
+bool CudaAttention::TurnsManyRows(const KvShape& shape) {
+  return cuda::TurnsManyRows(static_cast<int32_t>(shape.head_dim), LayoutOf(shape).dim);
+}
+
 void CudaAttention::TurnAndWriteKv(const TensorView& qkv, const HeadTurn& turn,
                                    const AttentionBatch& batch, const KvLayer& cache) {
   const RowTable& rows = Rows(batch, cache.shape.block_size);

@@ -42,7 +42,8 @@ class CudaAttention {
   // Attention of 16-bit caches into `out` instead.   REQUIRES: Packs
   void AttentionPacked(const TensorView& q, const KvLayer& cache, const AttentionBatch& batch,
                        float scale, const PackedTarget& out);
-  // JoinedOperators::TurnAndWriteKv
+  // JoinedOperators::TurnAndWriteKv, of at most kJoinedRows rows or where TurnsManyRows
+  static bool TurnsManyRows(const KvShape& shape);
   void TurnAndWriteKv(const TensorView& qkv, const HeadTurn& turn, const AttentionBatch& batch,
                       const KvLayer& cache);
 

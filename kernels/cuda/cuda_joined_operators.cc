@@ -4,25 +4,23 @@
 #include "kernels/cuda/operands.h"
 
 namespace tutti::kernels::cuda {
-namespace {
 
-// Whether rows of so many are packed where they are made.
-bool Packs(const ProductRows& out) {
-  return out.weight != nullptr && out.rows.rows <= kJoinedRows &&
-         CudaWeight::Of(*out.weight).dtype() != DType::kF32;
+// Rows of f16 are scaled by leaf, which kernels of many rows leave to the product.
+bool CudaJoinedOperators::Packs(const ProductRows& out) const {
+  if (out.weight == nullptr) return false;
+  const DType type = CudaWeight::Of(*out.weight).dtype();
+  if (out.rows.rows <= kJoinedRows) return type != DType::kF32;
+  return type == DType::kBF16 && products_->PacksManyRows();
 }
-
-bool JoinsNorm(const TensorView& in) { return in.rows <= kJoinedRows && FitsAddNorm(in.cols); }
-
-}  // namespace
 
 void CudaJoinedOperators::CheckViews(const char* operation,
                                      std::initializer_list<const TensorView*> views) const {
   CheckOperands(operation, backend_->device(), *runtime_, views);
 }
 
-void CudaJoinedOperators::AddNorm(const TensorView& residual, const Leaves& delta, DType round_to,
+bool CudaJoinedOperators::AddNorm(const TensorView& residual, const Leaves& delta, DType round_to,
                                   const NextNorm& next) {
+  if (!FitsAddNorm(residual.cols)) return false;
   AddNormArgs args = {.residual = residual.f32(),
                       .residual_stride = Stride(residual),
                       .delta = delta.data,
@@ -45,16 +43,21 @@ void CudaJoinedOperators::AddNorm(const TensorView& residual, const Leaves& delt
       args.out_stride = Stride(next.out.rows);
     }
   }
+  if (residual.rows > kJoinedRows && !TakesManyRows(args)) {
+    products_->ForgetPacked();
+    return false;
+  }
   LaunchAddNorm(args, runtime_);
+  return true;
 }
 
 void CudaJoinedOperators::Norm(TensorView in, const NextNorm& norm) {
-  if (!JoinsNorm(in) || !Packs(norm.out)) {
-    products_->ForgetPacked();
-    return JoinedOperators::Norm(in, norm);
+  if (Packs(norm.out)) {
+    CheckViews("RmsNorm", {&in});
+    if (AddNorm(in, {}, DType::kF32, norm)) return;
   }
-  CheckViews("RmsNorm", {&in});
-  AddNorm(in, {}, DType::kF32, norm);
+  products_->ForgetPacked();
+  JoinedOperators::Norm(in, norm);
 }
 
 void CudaJoinedOperators::SiluMul(TensorView gate_up, ProductRows out) {
@@ -73,7 +76,7 @@ void CudaJoinedOperators::SiluMul(TensorView gate_up, ProductRows out) {
 
 void CudaJoinedOperators::Attention(TensorView q, const KvLayer& cache, const AttentionBatch& batch,
                                     float scale, ProductRows out) {
-  if (q.rows == 0 || !Packs(out) ||
+  if (q.rows == 0 || q.rows > kJoinedRows || !Packs(out) ||
       !CudaAttention::Packs(cache.shape, CudaWeight::Of(*out.weight))) {
     products_->ForgetPacked();
     return JoinedOperators::Attention(q, cache, batch, scale, out);
@@ -92,18 +95,18 @@ void CudaJoinedOperators::MatMul(ProductRows in, TensorView out) {
 
 void CudaJoinedOperators::AddResidual(TensorView residual, TensorView delta, DType round_to,
                                       const NextNorm& next) {
-  if (!JoinsNorm(residual)) {
-    return JoinedOperators::AddResidual(residual, delta, round_to, next);
-  }
   CheckAddResidual(residual, delta);
   CheckViews("AddResidual", {&residual, &delta});
-  AddNorm(residual, {.data = delta.f32(), .row_stride = Stride(delta), .count = 1}, round_to, next);
+  if (!AddNorm(residual, {.data = delta.f32(), .row_stride = Stride(delta), .count = 1}, round_to,
+               next)) {
+    JoinedOperators::AddResidual(residual, delta, round_to, next);
+  }
 }
 
 void CudaJoinedOperators::AddProduct(ProductRows in, TensorView delta, TensorView residual,
                                      DType round_to, const NextNorm& next) {
   const int64_t rows = in.rows.rows;
-  if (!products_->IsPacked(in) || !JoinsNorm(residual) ||
+  if (!products_->IsPacked(in) || !FitsAddNorm(residual.cols) ||
       LeafSumCount(CudaWeight::Of(*in.weight).leaves(), rows, residual.cols) == 0) {
     return JoinedOperators::AddProduct(in, delta, residual, round_to, next);
   }
@@ -120,7 +123,9 @@ void CudaJoinedOperators::AddProduct(ProductRows in, TensorView delta, TensorVie
 
 void CudaJoinedOperators::TurnAndWriteKv(TensorView qkv, const HeadTurn& turn,
                                          const AttentionBatch& batch, const KvLayer& cache) {
-  if (qkv.rows > kJoinedRows) return JoinedOperators::TurnAndWriteKv(qkv, turn, batch, cache);
+  if (qkv.rows > kJoinedRows && !CudaAttention::TurnsManyRows(cache.shape)) {
+    return JoinedOperators::TurnAndWriteKv(qkv, turn, batch, cache);
+  }
   const int64_t head_dim = cache.shape.head_dim, kv_width = cache.shape.kv_heads * head_dim;
   const int64_t q_width = qkv.cols - 2 * kv_width;
   const TensorView k = qkv.Columns(q_width, kv_width);

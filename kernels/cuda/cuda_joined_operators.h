@@ -1,5 +1,6 @@
 // The operators of kernels/joined_operators.h on a GPU: up to kJoinedRows rows of 16-bit models,
-// by the kernels of joined.h and by attention that packs its result. The rest operator by operator.
+// and more of bf16, by the kernels of joined.h and by attention that packs its result. The rest
+// operator by operator.
 //
 // Thread: the backend's.
 #pragma once
@@ -36,7 +37,10 @@ class CudaJoinedOperators : public JoinedOperators {
     int64_t row_stride = 0, leaf_stride = 0;
     int32_t count = 0;
   };
-  void AddNorm(const TensorView& residual, const Leaves& delta, DType round_to,
+  // Whether rows of so many are packed where they are made.
+  bool Packs(const ProductRows& out) const;
+  // False where no kernel joins them; then nothing has been done.
+  bool AddNorm(const TensorView& residual, const Leaves& delta, DType round_to,
                const NextNorm& next);
   void CheckViews(const char* operation, std::initializer_list<const TensorView*> views) const;
 

@@ -100,7 +100,6 @@ void CudaProducts::PlainMatMul(const TensorView& in, const CudaWeight& w, const 
 void CudaProducts::TensorMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out) {
   packed_ = {};  // they are written over
   const PackedTarget target = TargetOf(w, in.rows);
-  const bool wide = IsWide(in.rows);
   LaunchPackRows({.in = in.f32(),
                   .in_stride = Stride(in),
                   .out = target.rows,
@@ -108,10 +107,13 @@ void CudaProducts::TensorMatMul(const TensorView& in, const CudaWeight& w, const
                   .rows = static_cast<int32_t>(in.rows),
                   .leaves = w.leaves(),
                   .bf16 = w.dtype() == DType::kBF16,
-                  .wide = wide},
+                  .wide = IsWide(in.rows)},
                  runtime_);
-  const ProductArgs args = ArgsOf(w, target, in.rows, out.f32(), Stride(out));
-  if (wide) {
+  Multiply(w, ArgsOf(w, target, in.rows, out.f32(), Stride(out)));
+}
+
+void CudaProducts::Multiply(const CudaWeight& w, const ProductArgs& args) {
+  if (IsWide(args.rows)) {
     LaunchWideProduct(w.dtype(), args, multiprocessors_, runtime_);
   } else {
     LaunchProduct(w.dtype(), args, runtime_);
@@ -124,7 +126,8 @@ PackedTarget CudaProducts::TargetOf(const CudaWeight& w, int64_t rows) {
   return {.rows = packed_rows_.Of<uint16_t>(GpuPackedRows(rows) * width),
           .scale = scaled ? row_scales_.Of<float>(rows * w.leaves().leaves) : nullptr,
           .leaves = w.leaves(),
-          .bf16 = w.dtype() == DType::kBF16};
+          .bf16 = w.dtype() == DType::kBF16,
+          .wide = IsWide(rows)};
 }
 
 ProductArgs CudaProducts::ArgsOf(const CudaWeight& w, const PackedTarget& in, int64_t rows,
@@ -162,9 +165,7 @@ const CudaWeight& CudaProducts::UsePacked(const ProductRows& in) {
 
 void CudaProducts::MultiplyPacked(const ProductRows& in, const TensorView& out) {
   const CudaWeight& w = UsePacked(in);
-  LaunchProduct(w.dtype(),
-                ArgsOf(w, TargetOf(w, in.rows.rows), in.rows.rows, out.f32(), Stride(out)),
-                runtime_);
+  Multiply(w, ArgsOf(w, TargetOf(w, in.rows.rows), in.rows.rows, out.f32(), Stride(out)));
 }
 
 const float* CudaProducts::MultiplyLeaves(const ProductRows& in) {

@@ -46,6 +46,8 @@ class CudaProducts {
   // Backend::MatMul of checked operands.
   void MatMul(const TensorView& in, const CudaWeight& w, const TensorView& out);
 
+  // Whether rows beyond kLeafSumRows may be packed where they are made.
+  bool PacksManyRows() const { return library_ == nullptr; }
   // Where a kernel puts `in` that makes it ready for its product by itself, instead of in
   // in.rows.   REQUIRES: of 16-bit weights, not of f32 ones
   PackedTarget Target(const ProductRows& in);
@@ -66,6 +68,7 @@ class CudaProducts {
                      int64_t out_stride);
   void PlainMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out);
   void TensorMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out);
+  void Multiply(const CudaWeight& w, const ProductArgs& args);
   [[noreturn]] void EndForLibrary(const absl::Status& error) const;
   // Whether the library has done it; else it has no algorithm for such a product.
   bool MultipliedByLibrary(const TensorView& in, const CudaWeight& w, const TensorView& out);

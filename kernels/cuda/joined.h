@@ -1,20 +1,14 @@
-// Sequences of row-wise operators as one kernel each (kernels/joined_operators.h): for steps of few
-// rows, whose kernels are so short that most of their time is start and end. Every number goes
-// through the same operations in the same order as in rows.h and product.h.
+// Sequences of row-wise operators as one kernel each (kernels/joined_operators.h): with few rows
+// most of a kernel's time is start and end, with many it is reading and writing again what the
+// kernel before wrote. Every number goes through the same operations in the same order as in rows.h
+// and product.h.
 #pragma once
 
 #include "base/dtype.h"
 #include "kernels/cuda/layout.h"
+#include "kernels/cuda/packed_target.h"
 
 namespace tutti::kernels::cuda {
-
-// Rows on their way into a product, as PackRowsArgs of packing.h leaves them.
-struct PackedTarget {
-  uint16_t* rows = nullptr;  // ActivationIndex; nullptr: f32 rows are wanted instead
-  float* scale = nullptr;    // f16 only: ScaleIndex
-  LeafMap leaves;            // of the product's weight
-  int32_t bf16 = 1;
-};
 
 // residual = round(residual + delta), then its norm. A block per row, which stays in shared memory.
 struct AddNormArgs {
@@ -36,10 +30,14 @@ struct AddNormArgs {
 };
 // Whether a row fits a block.
 bool FitsAddNorm(int64_t cols);
-// REQUIRES: FitsAddNorm
+// Whether rows may be many, and packed.wide: memory that is read and written by 16 bytes, a target
+// that is not scaled, of one leaf, and a row that fits a block twice.
+bool TakesManyRows(const AddNormArgs& args);
+// REQUIRES: FitsAddNorm; TakesManyRows where packed.wide is set
 void LaunchAddNorm(const AddNormArgs& args, Launcher* launcher);
 
-// packed = silu(gate_up[:, i]) * gate_up[:, n + i], rounded.   REQUIRES: packed.rows is set
+// packed = silu(gate_up[:, i]) * gate_up[:, n + i], rounded.   REQUIRES: packed.rows is set; f16
+// rows are not wide
 struct SiluPackArgs {
   const float* gate_up = nullptr;  // [rows, 2 n]
   int64_t stride = 0;
@@ -48,8 +46,7 @@ struct SiluPackArgs {
 };
 void LaunchSiluPack(const SiluPackArgs& args, Launcher* launcher);
 
-// Bias, norm and rotary embedding of queries and keys; keys and values into the cache. A warp per
-// row and head.
+// Bias, norm and rotary embedding of queries and keys; keys and values into the cache.
 struct TurnArgs {
   float* qkv = nullptr;  // [rows, (heads + 2 kv_heads) * head_dim]; only the queries are written
   int64_t stride = 0;
@@ -68,6 +65,8 @@ struct TurnArgs {
   DType type = DType::kBF16;  // of the cache
   uint8_t gap[7] = {};
 };
+// Whether there is a kernel for many rows of such heads.
+bool TurnsManyRows(int32_t head_dim, int32_t padded_dim);
 void LaunchTurn(const TurnArgs& args, Launcher* launcher);
 
 }  // namespace tutti::kernels::cuda

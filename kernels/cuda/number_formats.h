@@ -96,6 +96,15 @@ TUTTI_DEVICE uint32_t RoundedPair(float first, float second) {
   return Pair(To16<kBf16>(first), To16<kBf16>(second));
 #endif
 }
+// Two values as bf16, as ToBf16 rounds them.
+TUTTI_DEVICE uint32_t Bf16Pair(float first, float second) {
+  if (first == first && second == second) return RoundedPair<true>(first, second);
+  return Pair(ToBf16(first), ToBf16(second));
+}
+// Four values that a lane loads or stores at once.
+struct alignas(16) Fours {
+  float v[4];
+};
 
 TUTTI_DEVICE float LoadValue(const void* data, DType type, int64_t index) {
   if (type == DType::kF32) return static_cast<const float*>(data)[index];
@@ -119,6 +128,19 @@ TUTTI_DEVICE float NumberOrNan(DType type, float value) {
 TUTTI_DEVICE float RoundValue(DType type, float value) {
   if (type == DType::kF32) return value;
   return type == DType::kBF16 ? FromBf16(ToBf16(value)) : FromF16(ToF16(value));
+}
+TUTTI_DEVICE void RoundValues(DType type, Fours* x) {
+  if (type == DType::kBF16) {
+    TUTTI_UNROLL
+    for (int i = 0; i < 4; i += 2) {
+      const uint32_t pair = Bf16Pair(x->v[i], x->v[i + 1]);
+      x->v[i] = FromBf16(static_cast<uint16_t>(pair));
+      x->v[i + 1] = FromBf16(static_cast<uint16_t>(pair >> 16));
+    }
+  } else {
+    TUTTI_UNROLL
+    for (float& value : x->v) value = RoundValue(type, value);
+  }
 }
 
 }  // namespace tutti::kernels::cuda

@@ -1,4 +1,5 @@
 #include "kernels/cuda/number_formats.h"
+#include "kernels/cuda/packed_rows.h"
 #include "kernels/cuda/packing.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/row_math.h"
@@ -19,26 +20,31 @@ TUTTI_KERNEL void PackBf16Rows(TUTTI_PARAMETER PackRowsArgs args) {
 }
 
 // Rows for wgmma: a warp has a piece, so that each of its four stores is 128 bytes in a row.
-TUTTI_KERNEL void PackWideBf16Rows(TUTTI_PARAMETER PackRowsArgs args) {
+template <bool kFours>
+TUTTI_KERNEL_OF(kRowThreads)
+void PackWideBf16Rows(TUTTI_PARAMETER PackRowsArgs args) {
+  LetNextBegin();
   const int32_t chunks = Chunks(args.leaves);
-  const auto chunk = static_cast<int32_t>(BlockY() * (ThreadCount() / kWarp) + WarpIndex());
-  if (chunk >= chunks) return;
+  const auto chunk = static_cast<int32_t>(BlockY() * (kRowThreads / kWarp) + WarpIndex());
+  const ChunkPlace place = PlaceOf(args.leaves, chunk);
   const int lane = Lane();
   const int64_t row = BlockX() * kPieceRows + lane / 4;
-  int32_t leaf = 0;
-  while (chunk >= args.leaves.chunk[leaf + 1]) ++leaf;
-  const int32_t k =
-      args.leaves.begin[leaf] + (chunk - args.leaves.chunk[leaf]) * kChunkK + lane % 4 * 8;
-  const int32_t left = row < args.rows ? args.leaves.begin[leaf + 1] - k : 0;
-  const float* const in = args.in + row * args.in_stride + k;
-  auto* const out = reinterpret_cast<uint32_t*>(
-      args.out + WideActivationIndex(BlockX() * kPieceRows, chunk * kChunkK, chunks));
-  TUTTI_UNROLL
-  for (int word = 0; word < 4; ++word) {
-    const uint32_t low = ToBf16(2 * word < left ? in[2 * word] : 0);
-    const uint32_t high = ToBf16(2 * word + 1 < left ? in[2 * word + 1] : 0);
-    out[word * kWarp + lane] = low | high << 16;
+  const int32_t in_chunk = lane % 4 * 8;
+  const int32_t left = row < args.rows ? place.left - in_chunk : 0;
+  const float* const in = args.in + row * args.in_stride + place.k + in_chunk;
+  WaitForEarlier();
+  if (chunk >= chunks) return;
+  Fours x[2] = {};
+  if constexpr (kFours) {
+    if (left > 0) x[0] = *reinterpret_cast<const Fours*>(in);
+    if (left > 4) x[1] = *reinterpret_cast<const Fours*>(in + 4);
+  } else {
+    TUTTI_UNROLL
+    for (int i = 0; i < 8; ++i) x[i / 4].v[i % 4] = i < left ? in[i] : 0;
   }
+  const PackedTarget to = {.rows = args.out, .wide = 1};
+  StoreFours(to, row, chunk * kChunkK + in_chunk, chunks, x[0]);
+  StoreFours(to, row, chunk * kChunkK + in_chunk + 4, chunks, x[1]);
 }
 
 // A block per row and leaf: it is read once for its largest number, and once, from the cache, to
@@ -87,6 +93,8 @@ TUTTI_KERNEL void PackWeight(TUTTI_PARAMETER PackWeightArgs args) {
 TUTTI_KERNEL void Embed(TUTTI_PARAMETER EmbedArgs args) {
   const int64_t width = args.leaves.begin[args.leaves.leaves];
   const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
+  LetNextBegin();
+  WaitForEarlier();
   if (i >= args.rows * width) return;
   const int64_t row = i / width, id = args.ids[row];
   const auto k = static_cast<int32_t>(i % width);
@@ -95,11 +103,6 @@ TUTTI_KERNEL void Embed(TUTTI_PARAMETER EmbedArgs args) {
           ? PlainWeightIndex(id, k, args.padded_out)
           : WeightIndexIn(args.plain_rows, id, PackedK(args.leaves, k), Chunks(args.leaves));
   args.out[row * args.out_stride + k] = LoadValue(args.weight, args.type, from);
-}
-
-template <class Args>
-void LaunchOverElements(void (*kernel)(Args), int64_t count, const Args& args, Launcher* launcher) {
-  Launch(kernel, {(count + kRowThreads - 1) / kRowThreads}, kRowThreads, 0, launcher, args);
 }
 
 }  // namespace
@@ -112,20 +115,22 @@ void LaunchPackRows(const PackRowsArgs& args, Launcher* launcher) {
   if (args.wide) {
     const Grid grid = GridOver((args.rows + kPieceRows - 1) / kPieceRows, Chunks(args.leaves),
                                kRowThreads / kWarp);
-    return Launch(&PackWideBf16Rows, grid, kRowThreads, 0, launcher, args);
+    const bool fours = HasFours(args.in, args.in_stride) && HasFours(args.leaves);
+    return LaunchEarly(fours ? &PackWideBf16Rows<true> : &PackWideBf16Rows<false>, grid,
+                       kRowThreads, 0, launcher, args);
   }
   LaunchEarly(&PackBf16Rows, GridOver(args.rows, Chunks(args.leaves) * kChunkK, kRowThreads),
               kRowThreads, 0, launcher, args);
 }
 
 void LaunchPackWeight(const PackWeightArgs& args, Launcher* launcher) {
-  LaunchOverElements(&PackWeight, args.rows * args.leaves.begin[args.leaves.leaves], args,
-                     launcher);
+  const int64_t count = args.rows * args.leaves.begin[args.leaves.leaves];
+  Launch(&PackWeight, {(count + kRowThreads - 1) / kRowThreads}, kRowThreads, 0, launcher, args);
 }
 
 void LaunchEmbed(const EmbedArgs& args, Launcher* launcher) {
-  LaunchOverElements(&Embed, int64_t{1} * args.rows * args.leaves.begin[args.leaves.leaves], args,
-                     launcher);
+  const int64_t count = int64_t{1} * args.rows * args.leaves.begin[args.leaves.leaves];
+  LaunchEarly(&Embed, {(count + kRowThreads - 1) / kRowThreads}, kRowThreads, 0, launcher, args);
 }
 
 }  // namespace tutti::kernels::cuda
