@@ -84,8 +84,8 @@ inline constexpr auto kSpreadBytesMax = kGpuSpreadBytesMax;
 // Threads of the row-wise kernels. Numerics: the sums of a row run over this many partial sums.
 inline constexpr int kRowThreads = 256;
 
-// Logits of a part of a row that a block looks through for the best, at the least: 32 bytes a thread.
-// And parts of all rows together, some eight blocks for each multiprocessor.
+// Logits of a part of a row that a block looks through for the best, at the least: 32 bytes for a
+// thread. And parts of all rows together, some eight blocks for each multiprocessor.
 inline constexpr int64_t kBestPart = 2048;
 inline constexpr int64_t kBestParts = 1024;
 
