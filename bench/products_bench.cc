@@ -2,6 +2,7 @@
 // products are given to the device, then it is waited for once.
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,18 +27,21 @@ using kernels::Weight;
 struct Options {
   std::string device = "cuda:0";
   std::string numerics_class;
-  int64_t hidden = 4096, ffn = 12288, heads = 32, kv_heads = 8, head_dim = 128;
-  std::vector<int64_t> rows = {1, 2, 4, 8, 16, 32, 64, 2048, 8192};
+  int64_t hidden = 4096, ffn = 12288, heads = 32, kv_heads = 8, head_dim = 128, vocabulary = 151936;
+  std::vector<int64_t> rows = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 2048, 8192};
   int repeat = 10;
 };
 
 struct Shape {
   const char* name;
   int64_t out, in, leaves;
+  // Rows beyond those are left out: of a prompt only the last goes through the vocabulary.
+  int64_t rows_max = std::numeric_limits<int64_t>::max();
 };
 
-// Of the weights of a shape: more than a cache holds.
-constexpr int kWeights = 4;
+// Of the weights of a shape: more than a cache holds, and large ones no more of than that.
+constexpr size_t kWeights = 4;
+constexpr int64_t kWeightsBytes = int64_t{1} << 30;
 // Rows up to which a product takes microseconds: it is repeated so many times more, that the one
 // wait for the device at the end does not count.
 constexpr int64_t kFewRows = 128;
@@ -51,11 +55,14 @@ class ProductsBench {
     std::vector<std::unique_ptr<Weight>> weights;
     // The same numbers in each: making them takes longer than a GPU's products.
     std::vector<uint16_t> source = MakeSource(shape.out * shape.in);
-    for (int i = 0; i < kWeights; ++i) {
+    int64_t bytes_made = 0;
+    while (weights.size() < kWeights && bytes_made < kWeightsBytes) {
       TUTTI_ASSIGN_OR_RETURN(auto weight, MakeWeight(shape, source.data()));
       weights.push_back(std::move(weight));
+      bytes_made += 2 * shape.out * shape.in;
     }
     for (const int64_t rows : options_.rows) {
+      if (rows > shape.rows_max) continue;
       TUTTI_ASSIGN_OR_RETURN(const auto in_memory, backend_->Allocate(rows * shape.in * 4));
       TUTTI_ASSIGN_OR_RETURN(const auto out_memory, backend_->Allocate(rows * shape.out * 4));
       const TensorView in = OnDevice(in_memory->data(), rows, shape.in);
@@ -68,7 +75,7 @@ class ProductsBench {
       const auto start = std::chrono::steady_clock::now();
       Multiply(in, weights, out, repeat);
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      const double seconds = took.count() / (repeat * kWeights);
+      const double seconds = took.count() / static_cast<double>(repeat * weights.size());
       const double operations = 2.0 * static_cast<double>(rows * shape.out * shape.in);
       // The weight in bf16, and the rows, in and out, in f32.
       const double bytes = 2.0 * static_cast<double>(shape.out * shape.in) +
@@ -91,21 +98,23 @@ class ProductsBench {
   }
 
  private:
-  static std::vector<float> Noise(int64_t count) {
+  // Few different ones, as making each anew takes longer than a GPU's products.
+  template <class Fn>
+  static auto Repeated(int64_t count, const Fn& format) {
     Random random(1);
-    std::vector<float> pattern(1 << 16), values(static_cast<size_t>(count));
-    for (float& x : pattern) x = static_cast<float>(random.Uniform() * 2 - 1);
+    std::vector<decltype(format(0.0f))> pattern(1 << 16), values(static_cast<size_t>(count));
+    for (auto& x : pattern) x = format(static_cast<float>(random.Uniform() * 2 - 1));
     for (size_t i = 0; i < values.size(); ++i) values[i] = pattern[i * 31 % pattern.size()];
     return values;
+  }
+  static std::vector<float> Noise(int64_t count) {
+    return Repeated(count, [](float x) { return x; });
   }
   TensorView OnDevice(void* data, int64_t rows, int64_t cols) const {
     return {data, DType::kF32, backend_->device(), rows, cols, cols};
   }
   static std::vector<uint16_t> MakeSource(int64_t count) {
-    const std::vector<float> values = Noise(count);
-    std::vector<uint16_t> source(values.size());
-    for (size_t i = 0; i < values.size(); ++i) source[i] = F32ToBf16(values[i]);
-    return source;
+    return Repeated(count, [](float x) { return F32ToBf16(x); });
   }
   absl::StatusOr<std::unique_ptr<Weight>> MakeWeight(const Shape& shape, uint16_t* source) {
     std::vector<int64_t> leaf_begin;
@@ -151,7 +160,9 @@ int Main(int argc, char** argv) {
   add("--heads", &o.heads, "of the model");
   add("--kv-heads", &o.kv_heads, "of the model");
   add("--head-dim", &o.head_dim, "of the model");
-  add("--repeat", &o.repeat, "times four products of a shape; ten times as many of few rows");
+  add("--vocabulary", &o.vocabulary, "of the model; multiplied by up to 256 rows");
+  add("--repeat", &o.repeat,
+      "times the products of a shape's weights; ten times as many of few rows");
   program.AddFooter(
       "TUTTI_WGMMA=off multiplies by the kernels of other GPUs where a GPU has wgmma.");
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
@@ -163,7 +174,8 @@ int Main(int argc, char** argv) {
   const int64_t q = o.heads * o.head_dim, kv = o.kv_heads * o.head_dim;
   for (const Shape& shape :
        {Shape{"qkv", q + 2 * kv, o.hidden, 1}, Shape{"attention_out", o.hidden, q, 8},
-        Shape{"gate_up", 2 * o.ffn, o.hidden, 1}, Shape{"down", o.hidden, o.ffn, 8}}) {
+        Shape{"gate_up", 2 * o.ffn, o.hidden, 1}, Shape{"down", o.hidden, o.ffn, 8},
+        Shape{"lm_head", o.vocabulary, o.hidden, 1, 256}}) {
     if (const absl::Status status = bench.Run(shape); !status.ok()) return Fail(status);
   }
   return 0;

@@ -257,10 +257,10 @@ class JoinedHeadsTest : public JoinedOperatorsTest {
 // Three sequences: one token far from its start, some of a prompt, one token at its start.
 TEST_P(JoinedHeadsTest, AreThoseOfTheirParts) {
   const HeadsCase cases[] = {
-      {DType::kBF16, 8, 2, 32, false, true},  {DType::kBF16, 3, 1, 24, true, true},
-      {DType::kF16, 6, 2, 16, true, false},   {DType::kF32, 4, 4, 12, false, true},
+      {DType::kBF16, 8, 2, 32, false, true},   {DType::kBF16, 3, 1, 24, true, true},
+      {DType::kF16, 6, 2, 16, true, false},    {DType::kF32, 4, 4, 12, false, true},
       {DType::kBF16, 16, 2, 128, false, true}, {DType::kF16, 2, 1, 64, true, true},
-      {DType::kBF16, 2, 2, 256, true, false}, {DType::kF32, 4, 2, 64, false, true}};
+      {DType::kBF16, 2, 2, 256, true, false},  {DType::kF32, 4, 2, 64, false, true}};
   for (const HeadsCase& c : cases) {
     ExpectThoseOfTheirParts(c, Sequences({0, 1, 4, 5}, {300, 20, 0}));
   }

@@ -129,7 +129,8 @@ TUTTI_DEVICE void BringTiles(const AttentionArgs& args, const AttentionItem& ite
 TUTTI_DEVICE int64_t TargetOfPair(const AttentionArgs& args, int64_t row, int64_t head) {
   const auto k = static_cast<int32_t>(head * args.head_dim);
   if (args.packed.rows == nullptr) return row * args.out_stride + k;
-  return ActivationIndex(row, PackedK(args.packed.leaves, k), Chunks(args.packed.leaves));
+  return PackedRowIndex(row, PackedK(args.packed.leaves, k), Chunks(args.packed.leaves),
+                        args.packed.pieces);
 }
 
 // Looks for Inf and NaN among the values of slots [begin, end) of a tile, if there are any: those

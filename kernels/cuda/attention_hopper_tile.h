@@ -374,8 +374,7 @@ class PairAttender {
     if (args_.packed.rows == nullptr) {
       args_.out[target + d] = value;
     } else {
-      // The next chunk is a piece of 8 rows further.
-      args_.packed.rows[target + d / kChunkK * kPieceValues + d % kChunkK] = ToBf16(value);
+      args_.packed.rows[target + PackedRowOffset(d, args_.packed.pieces)] = ToBf16(value);
     }
   }
 

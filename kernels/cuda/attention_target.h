@@ -12,13 +12,13 @@ struct HeadTarget {
   uint16_t* packed;
   int64_t row;
   int32_t first, end;  // packed k of the head; where the padding after it ends
-  int32_t chunks;
+  int32_t chunks, pieces;
 
   TUTTI_DEVICE void Store(int32_t d, float value) const {
     if (out != nullptr) {
       out[d] = value;
     } else {
-      packed[ActivationIndex(row, first + d, chunks)] = ToBf16(value);
+      packed[PackedRowIndex(row, first + d, chunks, pieces)] = ToBf16(value);
     }
   }
 };
@@ -39,6 +39,7 @@ TUTTI_DEVICE HeadTarget TargetOf(const AttentionArgs& args, int64_t row, int64_t
   const bool last = k + args.head_dim == leaves.begin[leaf + 1];
   target.end = last ? leaves.chunk[leaf + 1] * kChunkK : target.first + args.head_dim;
   target.chunks = Chunks(leaves);
+  target.pieces = args.packed.pieces;
   return target;
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/cuda/operands.h"
 #include "kernels/cuda/packing.h"
 #include "kernels/cuda/product_hopper.h"
+#include "kernels/cuda/product_ring.h"
 
 namespace tutti::kernels::cuda {
 
@@ -107,17 +108,16 @@ void CudaProducts::TensorMatMul(const TensorView& in, const CudaWeight& w, const
                   .rows = static_cast<int32_t>(in.rows),
                   .leaves = w.leaves(),
                   .bf16 = w.dtype() == DType::kBF16,
-                  .wide = IsWide(in.rows)},
+                  .wide = IsWide(in.rows),
+                  .pieces = target.pieces},
                  runtime_);
   Multiply(w, ArgsOf(w, target, in.rows, out.f32(), Stride(out)));
 }
 
 void CudaProducts::Multiply(const CudaWeight& w, const ProductArgs& args) {
-  if (IsWide(args.rows)) {
-    LaunchWideProduct(w.dtype(), args, multiprocessors_, runtime_);
-  } else {
-    LaunchProduct(w.dtype(), args, runtime_);
-  }
+  if (IsWide(args.rows)) return LaunchWideProduct(w.dtype(), args, multiprocessors_, runtime_);
+  if (IsRing(args.rows)) return LaunchRingProduct(w.dtype(), args, multiprocessors_, runtime_);
+  LaunchProduct(w.dtype(), args, runtime_);
 }
 
 PackedTarget CudaProducts::TargetOf(const CudaWeight& w, int64_t rows) {
@@ -127,7 +127,8 @@ PackedTarget CudaProducts::TargetOf(const CudaWeight& w, int64_t rows) {
           .scale = scaled ? row_scales_.Of<float>(rows * w.leaves().leaves) : nullptr,
           .leaves = w.leaves(),
           .bf16 = w.dtype() == DType::kBF16,
-          .wide = IsWide(rows)};
+          .wide = IsWide(rows),
+          .pieces = static_cast<int16_t>(IsRing(rows) ? RowPieces(rows) : 0)};
 }
 
 ProductArgs CudaProducts::ArgsOf(const CudaWeight& w, const PackedTarget& in, int64_t rows,
@@ -172,7 +173,7 @@ const float* CudaProducts::MultiplyLeaves(const ProductRows& in) {
   const CudaWeight& w = UsePacked(in);
   CHECK(LeafSumCount(w.leaves(), in.rows.rows, w.out_features()) > 0);
   const ProductArgs args = ArgsOf(w, TargetOf(w, in.rows.rows), in.rows.rows, nullptr, 0);
-  LaunchProduct(w.dtype(), args, runtime_);
+  Multiply(w, args);
   return args.leaf_sums;
 }
 

@@ -73,8 +73,9 @@ class CudaProducts {
   // Whether the library has done it; else it has no algorithm for such a product.
   bool MultipliedByLibrary(const TensorView& in, const CudaWeight& w, const TensorView& out);
 
-  // Rows from which on kernels of wgmma multiply, where the device has them.
+  // Rows that kernels of wgmma multiply, where the device has them: many, or few and some.
   bool IsWide(int64_t rows) const { return wide_ && rows > kLeafSumRows; }
+  bool IsRing(int64_t rows) const { return wide_ && rows <= kLeafSumRows; }
 
   LaunchQueue* const runtime_;
   const bool wide_;

@@ -13,7 +13,9 @@
 #ifdef __CUDACC__
 
 // A kernel whose blocks have a multiprocessor each.
-#define TUTTI_LARGE_KERNEL(threads) __global__ void __launch_bounds__(threads, 1)
+#define TUTTI_LARGE_KERNEL(threads) TUTTI_BLOCKS_KERNEL(threads, 1)
+// One of which so many blocks fit a multiprocessor's registers.
+#define TUTTI_BLOCKS_KERNEL(threads, blocks) __global__ void __launch_bounds__(threads, blocks)
 
 namespace tutti::kernels::cuda {
 
@@ -93,70 +95,55 @@ TUTTI_DEVICE void FenceAsyncProxy() { asm volatile("fence.proxy.async.shared::ct
 // not to be changed; c is not to be touched until AcceptSums, except that further Wgmma may add to
 // it. Instructions up to a WgmmaCommit are one group; before the first of a group a WgmmaFence
 // orders it after the writes of its registers.
-#define TUTTI_WGMMA_C32                                                   \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15," \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define TUTTI_WGMMA_C4 "%0, %1, %2, %3"
+#define TUTTI_WGMMA_C8 TUTTI_WGMMA_C4 ", %4, %5, %6, %7"
+#define TUTTI_WGMMA_C16 TUTTI_WGMMA_C8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define TUTTI_WGMMA_C32 \
+  TUTTI_WGMMA_C16       \
+  ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define TUTTI_WGMMA_C64                                                              \
   TUTTI_WGMMA_C32                                                                    \
-  ",%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47," \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define TUTTI_WGMMA_C128                                                                        \
-  TUTTI_WGMMA_C64                                                                               \
-  ",%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79,"            \
-  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95,"             \
-  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111," \
-  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
+  ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define TUTTI_WGMMA_C128                                                                       \
+  TUTTI_WGMMA_C64                                                                              \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"           \
+  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"           \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110"     \
+  ", %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125" \
+  ", %126, %127"
 #define TUTTI_C4(i) "+f"(c[i]), "+f"(c[(i) + 1]), "+f"(c[(i) + 2]), "+f"(c[(i) + 3])
-#define TUTTI_C16(i) TUTTI_C4(i), TUTTI_C4((i) + 4), TUTTI_C4((i) + 8), TUTTI_C4((i) + 12)
+#define TUTTI_C8(i) TUTTI_C4(i), TUTTI_C4((i) + 4)
+#define TUTTI_C16(i) TUTTI_C8(i), TUTTI_C8((i) + 8)
 #define TUTTI_C32(i) TUTTI_C16(i), TUTTI_C16((i) + 16)
-#define TUTTI_C64(i) TUTTI_C16(i), TUTTI_C16((i) + 16), TUTTI_C16((i) + 32), TUTTI_C16((i) + 48)
+#define TUTTI_C64(i) TUTTI_C32(i), TUTTI_C32((i) + 32)
+#define TUTTI_C128(i) TUTTI_C64(i), TUTTI_C64((i) + 64)
+//   factors: the places of a and b among the operands, which follow those of c
+#define TUTTI_WGMMA(count, columns, factors)                                                \
+  template <bool kBf16>                                                                     \
+  TUTTI_DEVICE void Wgmma(float(&c)[count], const uint32_t(&a)[4], uint64_t b) {            \
+    if constexpr (kBf16) {                                                                  \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" columns                              \
+                   "k16.f32.bf16.bf16 {" TUTTI_WGMMA_C##count "}, " factors ", 1, 1, 1, 0;" \
+                   : TUTTI_C##count(0)                                                      \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                   \
+    } else {                                                                                \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" columns                              \
+                   "k16.f32.f16.f16 {" TUTTI_WGMMA_C##count "}, " factors ", 1, 1, 1, 0;"   \
+                   : TUTTI_C##count(0)                                                      \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                   \
+    }                                                                                       \
+  }
+TUTTI_WGMMA(4, "8", "{%4, %5, %6, %7}, %8")
+TUTTI_WGMMA(8, "16", "{%8, %9, %10, %11}, %12")
+TUTTI_WGMMA(16, "32", "{%16, %17, %18, %19}, %20")
+TUTTI_WGMMA(32, "64", "{%32, %33, %34, %35}, %36")
+TUTTI_WGMMA(64, "128", "{%64, %65, %66, %67}, %68")
+TUTTI_WGMMA(128, "256", "{%128, %129, %130, %131}, %132")
 #define TUTTI_D8(i)                                                                   \
   "=f"(c[i]), "=f"(c[(i) + 1]), "=f"(c[(i) + 2]), "=f"(c[(i) + 3]), "=f"(c[(i) + 4]), \
       "=f"(c[(i) + 5]), "=f"(c[(i) + 6]), "=f"(c[(i) + 7])
 #define TUTTI_D32 TUTTI_D8(0), TUTTI_D8(8), TUTTI_D8(16), TUTTI_D8(24)
-#define TUTTI_WGMMA_AB "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
-template <bool kBf16>
-TUTTI_DEVICE void Wgmma(float (&c)[32], const uint32_t (&a)[4], uint64_t b) {
-  if constexpr (kBf16) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" TUTTI_WGMMA_C32
-                 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 0;"
-                 : TUTTI_C32(0)
-                 : TUTTI_WGMMA_AB);
-  } else {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" TUTTI_WGMMA_C32
-                 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 0;"
-                 : TUTTI_C32(0)
-                 : TUTTI_WGMMA_AB);
-  }
-}
-template <bool kBf16>
-TUTTI_DEVICE void Wgmma(float (&c)[64], const uint32_t (&a)[4], uint64_t b) {
-  if constexpr (kBf16) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" TUTTI_WGMMA_C64
-                 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 0;"
-                 : TUTTI_C64(0)
-                 : TUTTI_WGMMA_AB);
-  } else {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" TUTTI_WGMMA_C64
-                 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 0;"
-                 : TUTTI_C64(0)
-                 : TUTTI_WGMMA_AB);
-  }
-}
-template <bool kBf16>
-TUTTI_DEVICE void Wgmma(float (&c)[128], const uint32_t (&a)[4], uint64_t b) {
-  if constexpr (kBf16) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" TUTTI_WGMMA_C128
-                 "}, {%128, %129, %130, %131}, %132, 1, 1, 1, 0;"
-                 : TUTTI_C64(0), TUTTI_C64(64)
-                 : TUTTI_WGMMA_AB);
-  } else {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" TUTTI_WGMMA_C128
-                 "}, {%128, %129, %130, %131}, %132, 1, 1, 1, 0;"
-                 : TUTTI_C64(0), TUTTI_C64(64)
-                 : TUTTI_WGMMA_AB);
-  }
-}
 // c = a * b: the first of a chain.
 template <bool kBf16>
 TUTTI_DEVICE void WgmmaFromNothing(float (&c)[32], const uint32_t (&a)[4], uint64_t b) {
@@ -164,24 +151,29 @@ TUTTI_DEVICE void WgmmaFromNothing(float (&c)[32], const uint32_t (&a)[4], uint6
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" TUTTI_WGMMA_C32
                  "}, {%32, %33, %34, %35}, %36, 0, 1, 1, 0;"
                  : TUTTI_D32
-                 : TUTTI_WGMMA_AB);
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
   } else {
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" TUTTI_WGMMA_C32
                  "}, {%32, %33, %34, %35}, %36, 0, 1, 1, 0;"
                  : TUTTI_D32
-                 : TUTTI_WGMMA_AB);
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
   }
 }
+#undef TUTTI_WGMMA
+#undef TUTTI_WGMMA_C4
+#undef TUTTI_WGMMA_C8
+#undef TUTTI_WGMMA_C16
 #undef TUTTI_WGMMA_C32
 #undef TUTTI_WGMMA_C64
 #undef TUTTI_WGMMA_C128
 #undef TUTTI_C4
 #undef TUTTI_D8
 #undef TUTTI_D32
+#undef TUTTI_C8
 #undef TUTTI_C16
 #undef TUTTI_C32
 #undef TUTTI_C64
-#undef TUTTI_WGMMA_AB
+#undef TUTTI_C128
 
 TUTTI_DEVICE void WgmmaFence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 TUTTI_DEVICE void WgmmaCommit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

@@ -31,4 +31,11 @@ TUTTI_HOST_DEVICE uint64_t MatrixDescriptor(uint32_t address, uint32_t k_bytes,
   return uint64_t{address >> 4} | uint64_t{k_bytes >> 4} << 16 | uint64_t{row_bytes >> 4} << 32;
 }
 
+// The matrix `bytes` behind one, in the same memory.
+TUTTI_HOST_DEVICE uint64_t MatrixBehind(uint64_t descriptor, int bytes) {
+  // The address is in the lower word, which it does not leave.
+  const uint32_t low = static_cast<uint32_t>(descriptor) + static_cast<uint32_t>(bytes) / 16;
+  return (descriptor >> 32 << 32) | low;
+}
+
 }  // namespace tutti::kernels::cuda

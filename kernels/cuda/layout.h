@@ -80,13 +80,36 @@ TUTTI_HOST_DEVICE int64_t ActivationIndex(int64_t row, int32_t packed_k, int32_t
 // words w of its 8 rows are a core matrix, 8 rows by 16 bytes, and words 0 and 1 are k slots 0 to 7
 // and 8 to 15 of instruction 0, words 2 and 3 those of instruction 1.
 inline constexpr int kCoreMatrixBytes = 128;
-TUTTI_HOST_DEVICE int64_t WideActivationIndex(int64_t row, int32_t packed_k, int32_t chunks) {
-  const int64_t block = (row / kWideRows) * chunks + packed_k / kChunkK;
-  const auto piece = static_cast<int32_t>(row % kWideRows / kPieceRows);
+TUTTI_HOST_DEVICE int32_t InCorePiece(int64_t row, int32_t packed_k) {
   const int32_t k = packed_k % kChunkK;
   const auto lane = static_cast<int32_t>(row % kPieceRows) * 4 + k / 8;
-  return (block * (kWideRows / kPieceRows) + piece) * kPieceValues +
-         (k % 8 / 2 * kWarp + lane) * 2 + k % 2;
+  return (k % 8 / 2 * kWarp + lane) * 2 + k % 2;
+}
+TUTTI_HOST_DEVICE int64_t WideActivationIndex(int64_t row, int32_t packed_k, int32_t chunks) {
+  const int64_t block = (row / kWideRows) * chunks + packed_k / kChunkK;
+  const int64_t piece = block * (kWideRows / kPieceRows) + row % kWideRows / kPieceRows;
+  return piece * kPieceValues + InCorePiece(row, packed_k);
+}
+
+// Packed activations of products by wgmma of few and some rows (product_ring.h): [chunk][8 rows],
+// in pieces as above, so that all rows of a chunk are one bulk copy.
+//   pieces: of 8 rows, that all rows come to
+TUTTI_HOST_DEVICE int64_t TogetherActivationIndex(int64_t row, int32_t packed_k, int32_t pieces) {
+  const int64_t piece = int64_t{1} * (packed_k / kChunkK) * pieces + row / kPieceRows;
+  return piece * kPieceValues + InCorePiece(row, packed_k);
+}
+// Packed activations of up to kLeafSumRows rows.
+//   pieces: 0: by ActivationIndex; else by TogetherActivationIndex
+TUTTI_HOST_DEVICE int64_t PackedRowIndex(int64_t row, int32_t packed_k, int32_t chunks,
+                                         int32_t pieces) {
+  return pieces == 0 ? ActivationIndex(row, packed_k, chunks)
+                     : TogetherActivationIndex(row, packed_k, pieces);
+}
+// From the first number of a chunk to the one `d` behind it, of the same row.
+TUTTI_HOST_DEVICE int64_t PackedRowOffset(int32_t d, int32_t pieces) {
+  const int64_t chunk = d / kChunkK;
+  return pieces == 0 ? chunk * kPieceValues + d % kChunkK
+                     : chunk * pieces * kPieceValues + InCorePiece(0, d);
 }
 
 // Scales of packed activations: [row][leaf].

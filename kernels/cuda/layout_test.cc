@@ -13,6 +13,7 @@
 #include "kernels/cuda/leaf_map.h"
 #include "kernels/cuda/ordered_bits.h"
 #include "kernels/cuda/product_hopper.h"
+#include "kernels/cuda/product_ring.h"
 
 namespace tutti::kernels::cuda {
 namespace {
@@ -91,11 +92,50 @@ TEST(LayoutTest, WideInstructionsMultiplyTheSameK) {
   }
 }
 
+// All rows of a chunk lie together, each in its place of a piece of the wide ones.
+TEST(LayoutTest, ActivationsTogetherFillTheirPieces) {
+  constexpr int kChunks = 3, kPieces = 5;
+  std::set<int64_t> used;
+  for (int64_t row = 0; row < kPieces * kPieceRows; ++row) {
+    for (int32_t k = 0; k < kChunks * kChunkK; ++k) {
+      const int64_t at = TogetherActivationIndex(row, k, kPieces);
+      EXPECT_TRUE(used.insert(at).second);
+      EXPECT_EQ(at / kPieceValues, k / kChunkK * kPieces + row / kPieceRows);
+      EXPECT_EQ(at % kPieceValues, WideActivationIndex(row, k, kChunks) % kPieceValues);
+      EXPECT_EQ(PackedRowIndex(row, k, kChunks, kPieces), at);
+      EXPECT_EQ(PackedRowIndex(row, k, kChunks, 0), ActivationIndex(row, k, kChunks));
+      for (const int32_t pieces : {0, kPieces}) {
+        EXPECT_EQ(PackedRowIndex(row, k, kChunks, pieces),
+                  PackedRowIndex(row, 0, kChunks, pieces) + PackedRowOffset(k, pieces));
+      }
+    }
+  }
+  EXPECT_EQ(*used.rbegin(), kPieces * kChunks * kPieceValues - 1);
+}
+
+TEST(LayoutTest, RingProductsAreSharedOutEvenly) {
+  const auto share = [](int64_t rows, int32_t outs, int leaves) {
+    ProductArgs args = {
+        .rows = static_cast<int32_t>(rows), .out_features = outs, .out_tiles = outs / kTileOut};
+    args.leaves.leaves = leaves;
+    return ShareOut(args, 132, 12);
+  };
+  // An 8B model on 132 multiprocessors.
+  EXPECT_EQ(share(1, 6144, 1).tiles, 3);
+  EXPECT_EQ(share(64, 6144, 1).blocks, 128);
+  EXPECT_EQ(share(1, 4096, 8).tiles, 2);
+  EXPECT_EQ(share(64, 4096, 8).tiles, 8);  // of a leaf
+  EXPECT_EQ(share(64, 4096, 8).items, 256);
+  EXPECT_EQ(share(1, 24576, 1).tiles, 12);
+  EXPECT_EQ(share(64, 151936, 1).items, 792);
+  EXPECT_EQ(share(8, 16, 1).blocks, 1);
+}
+
 TEST(LayoutTest, EveryWideTileIsBegunOnce) {
   for (const auto& [rows, outs, group] :
        {std::tuple{1, 1, 8}, {3, 5, 8}, {8, 5, 8}, {9, 1, 8}, {20, 7, 8}, {5, 3, 1}}) {
     std::set<std::pair<int32_t, int32_t>> begun;
-    for (int64_t i = 0; i < int64_t{rows} * outs; ++i) {
+    for (int32_t i = 0; i < rows * outs; ++i) {
       const WideTile tile = WideTileAt(i, rows, outs, group);
       EXPECT_TRUE(tile.row_block >= 0 && tile.row_block < rows);
       EXPECT_TRUE(tile.out_block >= 0 && tile.out_block < outs);

@@ -45,12 +45,23 @@ inline constexpr int kSmallTileStages = 8;
 // read.
 inline constexpr auto kLeafSumRows = kGpuLeafSumRows;
 
-// Of the products by wgmma. Rows that one bulk copy brings of a chunk: 4 KiB.
+// Of the products by wgmma of few and some rows (product_ring.h). Shared memory of a block: two fit
+// a multiprocessor, so that those of the next product have 13 MiB of their weights on the way,
+// three microseconds of 4.3 TB/s, while those of this one end and the kernels between run. It is
+// four times the 23 KiB that such a rate keeps under way at 0.7 us.
+inline constexpr int kRingBytes = 112 << 10;
+// Stages at least, for which more is taken.
+inline constexpr int kRingStagesMin = 4;
+inline constexpr int kRingStagesMax = 32;
+
+// Of the products by wgmma of many rows. Rows that one bulk copy brings of a chunk: 4 KiB.
 inline constexpr auto kWideRows = kGpuWideRows;
-// Chunks under way: eight of 24 KiB, of the 227 KiB that a block may have; beside the pending sums
-// of a block for leaves (96 KiB) eight of 16 KiB. Seven chunks of a multiprocessor last 3,584
-// cycles of its tensor cores, or 1,792: two microseconds or one, where memory answers within one.
-inline constexpr int kWideStages = 8;
+// Chunks of a stage, and stages under way: four of 48 KiB, of the 227 KiB that a block may have;
+// beside the pending sums of a block for leaves (96 KiB) four of 32 KiB. Three stages of a
+// multiprocessor last 3,072 cycles of its tensor cores, or 1,536: 1.7 microseconds or 0.9, where
+// memory answers within one.
+inline constexpr int kWideChunks = 2;
+inline constexpr int kWideStages = 4;
 // Rows whose blocks run side by side: their activations stay in the L2 cache (16 MiB of 50 for k =
 // 4,096) while weights pass once, so that weights are read from memory once for as many rows.
 inline constexpr int kWideGroupRows = 2048;

@@ -16,7 +16,7 @@ TUTTI_DEVICE void PackBf16(const PackedTarget& to, int64_t row, int32_t first, i
   const int32_t chunks = Chunks(to.leaves);
   for (int32_t packed = first; packed < chunks * kChunkK; packed += step) {
     const int32_t k = SourceK(to.leaves, packed);
-    to.rows[ActivationIndex(row, packed, chunks)] = ToBf16(k < 0 ? 0 : value(k));
+    to.rows[PackedRowIndex(row, packed, chunks, to.pieces)] = ToBf16(k < 0 ? 0 : value(k));
   }
 }
 
@@ -35,7 +35,7 @@ TUTTI_DEVICE void PackF16Leaf(const PackedTarget& to, int64_t row, int32_t leaf,
   const int32_t first = to.leaves.chunk[leaf] * kChunkK;
   const int32_t padded = to.leaves.chunk[leaf + 1] * kChunkK - first;
   for (int32_t k = ThreadIndex(); k < padded; k += kThreads) {
-    to.rows[ActivationIndex(row, first + k, chunks)] =
+    to.rows[PackedRowIndex(row, first + k, chunks, to.pieces)] =
         ToF16(k < length ? value(begin + k) * inverse : 0);
   }
 }
@@ -44,13 +44,14 @@ TUTTI_DEVICE void PackF16Leaf(const PackedTarget& to, int64_t row, int32_t leaf,
 TUTTI_DEVICE void StoreFours(const PackedTarget& to, int64_t row, int32_t packed_k, int32_t chunks,
                              const Fours& x) {
   const TwoWords words = {{Bf16Pair(x.v[0], x.v[1]), Bf16Pair(x.v[2], x.v[3])}};
-  if (to.wide == 0) {
+  if (to.wide == 0 && to.pieces == 0) {
     *reinterpret_cast<TwoWords*>(to.rows + ActivationIndex(row, packed_k, chunks)) = words;
     return;
   }
   // Two words of a lane.
-  auto* const out =
-      reinterpret_cast<uint32_t*>(to.rows + WideActivationIndex(row, packed_k, chunks));
+  auto* const out = reinterpret_cast<uint32_t*>(
+      to.rows + (to.wide != 0 ? WideActivationIndex(row, packed_k, chunks)
+                              : TogetherActivationIndex(row, packed_k, to.pieces)));
   out[0] = words.w[0];
   out[kWarp] = words.w[1];
 }

@@ -42,7 +42,7 @@ void PackWideBf16Rows(TUTTI_PARAMETER PackRowsArgs args) {
     TUTTI_UNROLL
     for (int i = 0; i < 8; ++i) x[i / 4].v[i % 4] = i < left ? in[i] : 0;
   }
-  const PackedTarget to = {.rows = args.out, .wide = 1};
+  const PackedTarget to = {.rows = args.out, .wide = args.wide, .pieces = args.pieces};
   StoreFours(to, row, chunk * kChunkK + in_chunk, chunks, x[0]);
   StoreFours(to, row, chunk * kChunkK + in_chunk + 4, chunks, x[1]);
 }
@@ -69,7 +69,7 @@ TUTTI_KERNEL void PackF16Rows(TUTTI_PARAMETER PackRowsArgs args) {
   for (int32_t k = ThreadIndex(); k < padded; k += kRowThreads) {
     const float value = k < length ? in[k] * inverse : 0;
     const int64_t to = args.wide ? WideActivationIndex(row, first + k, chunks)
-                                 : ActivationIndex(row, first + k, chunks);
+                                 : PackedRowIndex(row, first + k, chunks, args.pieces);
     args.out[to] = ToF16(value);
   }
 }
@@ -112,7 +112,7 @@ void LaunchPackRows(const PackRowsArgs& args, Launcher* launcher) {
     return LaunchEarly(&PackF16Rows, {args.rows, args.leaves.leaves}, kRowThreads,
                        kReduceSharedBytes, launcher, args);
   }
-  if (args.wide) {
+  if (args.wide || args.pieces > 0) {
     const Grid grid = GridOver((args.rows + kPieceRows - 1) / kPieceRows, Chunks(args.leaves),
                                kRowThreads / kWarp);
     const bool fours = HasFours(args.in, args.in_stride) && HasFours(args.leaves);

@@ -12,13 +12,14 @@ namespace tutti::kernels::cuda {
 struct PackRowsArgs {
   const float* in = nullptr;  // [rows, k]
   int64_t in_stride = 0;
-  uint16_t* out = nullptr;  // ActivationIndex, or WideActivationIndex
+  uint16_t* out = nullptr;  // PackedRowIndex, or WideActivationIndex
   float* scale = nullptr;   // f16 only: ScaleIndex
   int32_t rows = 0;
   LeafMap leaves;
   bool bf16 = true;
   bool wide = false;
-  uint8_t gap[6] = {};
+  int16_t pieces = 0;  // of PackedRowIndex
+  int32_t gap = 0;
 };
 void LaunchPackRows(const PackRowsArgs& args, Launcher* launcher);
 

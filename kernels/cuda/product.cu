@@ -277,8 +277,8 @@ void LaunchTiles(const ProductArgs& args, Launcher* launcher) {
 
 template <bool kBf16, bool kPlainRows>
 void LaunchOf(const ProductArgs& args, Launcher* launcher) {
-  const bool whole = args.leaves.leaves == 1;
   if constexpr (!kPlainRows) {
+    const bool whole = args.leaves.leaves == 1;
     if (args.rows > kLeafSumRows) {
       if (whole) return LaunchTiles<kBf16, false, LargeTile, 0>(args, launcher);
       return LaunchTiles<kBf16, false, LargeLeafTile, kLeafLevels>(args, launcher);
@@ -287,9 +287,7 @@ void LaunchOf(const ProductArgs& args, Launcher* launcher) {
   if (args.rows <= kTileRows) return LaunchStream<kBf16, kPlainRows, 1>(args, launcher);
   if (args.rows <= kStreamRows) return LaunchStream<kBf16, kPlainRows, 2>(args, launcher);
   LaunchTiles<kBf16, kPlainRows, SmallTile, 0>(args, launcher);
-  if (whole || args.out == nullptr) return;
-  LaunchEarly(&AddLeafSums, {args.rows, (args.out_features + kRowThreads - 1) / kRowThreads},
-              kRowThreads, 0, launcher, args);
+  if (args.out != nullptr) LaunchAddLeafSums(args, launcher);
 }
 
 // A thread computes one feature of up to this many rows.
@@ -327,6 +325,12 @@ void LaunchProduct(DType type, const ProductArgs& args, Launcher* launcher) {
     return bf16 ? LaunchOf<true, true>(args, launcher) : LaunchOf<false, true>(args, launcher);
   }
   return bf16 ? LaunchOf<true, false>(args, launcher) : LaunchOf<false, false>(args, launcher);
+}
+
+void LaunchAddLeafSums(const ProductArgs& args, Launcher* launcher) {
+  if (LeafSumCount(args.leaves, args.rows, args.out_features) == 0) return;
+  LaunchEarly(&AddLeafSums, {args.rows, (args.out_features + kRowThreads - 1) / kRowThreads},
+              kRowThreads, 0, launcher, args);
 }
 
 void LaunchPlainProduct(const PlainProductArgs& args, Launcher* launcher) {

@@ -17,8 +17,11 @@
 
 namespace tutti::kernels::cuda {
 
-// REQUIRES: rows > 0; of plain rows, at most kLeafSumRows
+// `in` by ActivationIndex.   REQUIRES: rows > 0; of plain rows, at most kLeafSumRows
 void LaunchProduct(DType type, const ProductArgs& args, Launcher* launcher);
+
+// out = the tree of the sums that a product has left in leaf_sums; nothing where LeafSumCount is 0.
+void LaunchAddLeafSums(const ProductArgs& args, Launcher* launcher);
 
 // Products with f32 weights: fused multiply-adds in order of k.
 struct PlainProductArgs {

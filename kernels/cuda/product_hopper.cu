@@ -1,22 +1,24 @@
-#include "kernels/cuda/gpu_hopper.h"
+#include "kernels/cuda/hopper_sums.h"
 #include "kernels/cuda/product_hopper.h"
-#include "kernels/cuda/product_tile.h"
 
 namespace tutti::kernels::cuda {
 namespace {
 
-// A block: two warpgroups that multiply, each 64 features by all rows of the block, and one of
-// which a warp fetches.
+// A block: two warpgroups that multiply, each 64 features by all rows of the block, and one that
+// fetches. A stage is kWideChunks chunks of a leaf, or a single one at its end.
 template <int kBlockRows, bool kOfLeaves>
 struct WideShape {
   static constexpr int kRows = kBlockRows;
   static constexpr bool kLeaves = kOfLeaves;
   static constexpr int kWarps = 8;  // that multiply
   static constexpr int kThreads = (kWarps + 4) * kWarp;
-  static constexpr int kSums = kBlockRows / 2;                      // of a thread
-  static constexpr int kOutTiles = kWarps;                          // of 16 features
-  static constexpr int kWeightBytes = kOutTiles * 2 * kPieceBytes;  // of one stage
-  static constexpr int kStageBytes = kWeightBytes + kBlockRows / kPieceRows * kPieceBytes;
+  static constexpr int kSums = kBlockRows / 2;  // of a thread
+  static constexpr int kOutTiles = kWarps;      // of 16 features
+  // Of one stage: of each tile's weights, its chunks; then of each chunk, all rows.
+  static constexpr int kTileBytes = kWideChunks * 2 * kPieceBytes;
+  static constexpr int kWeightBytes = kOutTiles * kTileBytes;
+  static constexpr int kRowBytes = kBlockRows / kPieceRows * kPieceBytes;  // of one chunk
+  static constexpr int kStageBytes = kWeightBytes + kWideChunks * kRowBytes;
   // Behind the ring: pending sums of the highest level of leaves, then barriers.
   static constexpr int kPendingAt = kWideStages * kStageBytes;
   static constexpr int kPendingBytes = kOfLeaves ? kSums * 3 / 2 * kWarps * kWarp * 4 : 0;
@@ -41,11 +43,11 @@ TUTTI_HOST_DEVICE int32_t OutBlocks(const ProductArgs& args) {
   return (args.out_tiles + Shape::kOutTiles - 1) / Shape::kOutTiles;
 }
 template <class Shape>
-TUTTI_HOST_DEVICE int64_t Tiles(const ProductArgs& args) {
-  return int64_t{1} * RowBlocks<Shape>(args) * OutBlocks<Shape>(args);
+TUTTI_HOST_DEVICE int32_t Tiles(const ProductArgs& args) {
+  return RowBlocks<Shape>(args) * OutBlocks<Shape>(args);
 }
 template <class Shape>
-TUTTI_DEVICE WideTile TileAt(const ProductArgs& args, int64_t index) {
+TUTTI_DEVICE WideTile TileAt(const ProductArgs& args, int32_t index) {
   return WideTileAt(index, RowBlocks<Shape>(args), OutBlocks<Shape>(args), Shape::kGroup);
 }
 
@@ -81,83 +83,103 @@ struct WideBlock {
   }
 };
 
-// A warp brings every chunk of every tile: each lane one piece of 16 features, or kWideRows rows.
+// Four warps bring every stage of every tile: a lane of one the weights of 16 features, others
+// kWideRows rows of a chunk. Starting a copy takes a warp some eighty cycles, lane after lane, in
+// which the tensor cores multiply a third of a chunk.
 template <class Shape>
 TUTTI_DEVICE void FetchTiles(const ProductArgs& args, const WideBlock<Shape>& block) {
-  static_assert(Shape::kOutTiles + Shape::kRows / kWideRows <= kWarp);
+  constexpr int kFetchers = kWarpgroup / kWarp, kParts = Shape::kRows / kWideRows;
   const int32_t chunks = Chunks(args.leaves);
-  const int lane = Lane(), part = lane - Shape::kOutTiles;
-  const bool weights = part < 0;
-  const int bytes = weights ? 2 * kPieceBytes : kWideBytes;
-  char* const to =
-      block.shared + (weights ? lane * 2 * kPieceBytes : Shape::kWeightBytes + part * kWideBytes);
+  const int copy = WarpIndex() - Shape::kWarps + kFetchers * Lane();
+  const int part = (copy - Shape::kOutTiles) % kParts,
+            of_chunk = (copy - Shape::kOutTiles) / kParts;
+  const bool weights = copy < Shape::kOutTiles;
+  const int chunk_bytes = weights ? 2 * kPieceBytes : kWideBytes;
+  char* const to = block.shared + (weights ? copy * Shape::kTileBytes
+                                           : Shape::kWeightBytes + of_chunk * Shape::kRowBytes +
+                                                 part * kWideBytes);
   RingPlace place;
   TUTTI_KEEP_LOOP
-  for (int64_t index = BlockX(); index < Tiles<Shape>(args); index += BlockCountX()) {
+  for (auto index = static_cast<int32_t>(BlockX()); index < Tiles<Shape>(args);
+       index += static_cast<int32_t>(BlockCountX())) {
     const WideTile tile = TileAt<Shape>(args, index);
     const int32_t out_tile = tile.out_block * Shape::kOutTiles;
     const int32_t out_tiles =
         args.out_tiles - out_tile < Shape::kOutTiles ? args.out_tiles - out_tile : Shape::kOutTiles;
     const int32_t rows = args.rows - tile.row_block * Shape::kRows;
-    const int32_t wide =
-        rows < Shape::kRows ? (rows + kWideRows - 1) / kWideRows : Shape::kRows / kWideRows;
-    const bool valid = weights ? lane < out_tiles : part < wide;
-    const int64_t row_part = int64_t{1} * tile.row_block * (Shape::kRows / kWideRows) + part;
+    const int32_t wide = rows < Shape::kRows ? (rows + kWideRows - 1) / kWideRows : kParts;
+    const bool valid = weights ? copy < out_tiles : part < wide;
     const char* from =
-        weights ? reinterpret_cast<const char*>(args.weight) +
-                      (int64_t{1} * out_tile + lane) * chunks * (2 * kPieceBytes)
-                : reinterpret_cast<const char*>(args.in) + row_part * chunks * kWideBytes;
-    const int expected = out_tiles * 2 * kPieceBytes + wide * kWideBytes;
+        weights
+            ? reinterpret_cast<const char*>(args.weight) +
+                  (int64_t{1} * out_tile + copy) * chunks * chunk_bytes
+            : reinterpret_cast<const char*>(args.in) +
+                  ((int64_t{1} * tile.row_block * kParts + part) * chunks + of_chunk) * chunk_bytes;
+    int32_t leaf_end = 0, leaf = 0;
     TUTTI_KEEP_LOOP
-    for (int32_t chunk = 0; chunk < chunks; ++chunk) {
+    for (int32_t chunk = 0; chunk < chunks;) {
+      while (leaf_end == chunk) leaf_end = args.leaves.chunk[++leaf];
+      const int32_t count = leaf_end - chunk < kWideChunks ? 1 : kWideChunks;
       AwaitPhase(block.empty + place.stage, place.parity ^ 1);
-      if (lane == 0) ArriveExpecting(block.full + place.stage, expected);
-      SyncWarp();
-      if (valid) {
-        CopyBulk(to + place.stage * Shape::kStageBytes, from, bytes, block.full + place.stage);
-        from += bytes;
+      // The phase does not end before this one thread has arrived.
+      if (copy == 0) {
+        ArriveExpecting(block.full + place.stage,
+                        count * (out_tiles * 2 * kPieceBytes + wide * kWideBytes));
       }
+      if (valid && (weights || of_chunk < count)) {
+        CopyBulk(to + place.stage * Shape::kStageBytes, from,
+                 weights ? count * chunk_bytes : chunk_bytes, block.full + place.stage);
+      }
+      from += count * chunk_bytes;
+      chunk += count;
       place.Advance();
     }
   }
 }
 
-// Pending sums of pairs of leaves: half of those of one pair are in registers, the others and those
-// of two pairs in shared memory, where each is written and read twice, or once, in a tile.
+// Pending sums: of one leaf and half of those of a pair in registers, the others of a pair and
+// those of two pairs in shared memory, where each is written and read twice, or once, in a tile.
 template <class Shape>
-struct PendingPairs {
+struct PendingLeaves {
+  float (&leaf)[Shape::kSums];
   float (&pair)[Shape::kSums / 2];
   float* const shared;  // [kPendingShared][threads]: two pairs, the half of one
 
   TUTTI_DEVICE float Load(int level, int i) const {
-    return level == 0 && i < Shape::kSums / 2 ? pair[i] : shared[Place(level, i)];
+    if (level == 0) return leaf[i];
+    return level == 1 && i < Shape::kSums / 2 ? pair[i] : shared[Place(level, i)];
   }
   TUTTI_DEVICE void Store(int level, int i, float sum) {
-    if (level == 0 && i < Shape::kSums / 2) {
+    if (level == 0) {
+      leaf[i] = sum;
+    } else if (level == 1 && i < Shape::kSums / 2) {
       pair[i] = sum;
     } else {
       shared[Place(level, i)] = sum;
     }
   }
   TUTTI_DEVICE static int Place(int level, int i) {
-    return (level == 0 ? Shape::kSums / 2 + i : i) * Shape::kWarps * kWarp;
+    return (level == 1 ? Shape::kSums / 2 + i : i) * Shape::kWarps * kWarp;
   }
 };
 
 // A warp's part of the block's tiles: 16 features of each.
 template <bool kBf16, class Shape>
 class TileMultiplier {
+  static_assert(kWideChunks == 2);
+
  public:
   TUTTI_DEVICE TileMultiplier(const ProductArgs& args, const WideBlock<Shape>& block)
       : args_(args),
         block_(block),
-        weights_(block.shared + WarpIndex() * 2 * kPieceBytes + Lane() * 16),
+        weights_(block.shared + WarpIndex() * Shape::kTileBytes + Lane() * 16),
         rows_(MatrixDescriptor(SharedAddress(block.shared + Shape::kWeightBytes), kCoreMatrixBytes,
                                kPieceBytes)) {}
 
   TUTTI_DEVICE void Run() {
     TUTTI_KEEP_LOOP
-    for (int64_t index = BlockX(); index < Tiles<Shape>(args_); index += BlockCountX()) {
+    for (auto index = static_cast<int32_t>(BlockX()); index < Tiles<Shape>(args_);
+         index += static_cast<int32_t>(BlockCountX())) {
       float sum[Shape::kSums];
       const WideTile tile = TileAt<Shape>(args_, index);
       const int32_t row = tile.row_block * Shape::kRows;
@@ -166,7 +188,8 @@ class TileMultiplier {
       } else {
         SumLeaf(0, row, sum);
       }
-      Store(tile, row, sum);
+      StoreSums(args_, args_.out, args_.out_stride, row,
+                (tile.out_block * Shape::kOutTiles + WarpIndex()) * kTileOut, sum);
     }
   }
 
@@ -174,123 +197,68 @@ class TileMultiplier {
   // The words of a chunk's two instructions.
   using Weights = uint32_t[2][4];
 
-  // The tree of AddLeaf, of which the lowest level is written out: the first leaf of a pair stays
-  // in the registers that it was summed in.
+  // The tree of AddLeaf.
   TUTTI_DEVICE void SumLeaves(int32_t row, float (&sum)[Shape::kSums]) {
-    float pair[Shape::kSums / 2];
+    float first[Shape::kSums], pair[Shape::kSums / 2];
     auto* const shared =
         reinterpret_cast<float*>(block_.shared + Shape::kPendingAt) + ThreadIndex();
     TUTTI_KEEP_LOOP
-    for (int32_t leaf = 0; leaf < args_.leaves.leaves; leaf += 2) {
-      float first[Shape::kSums];
-      SumLeaf(leaf, row, first);
-      if (leaf + 1 == args_.leaves.leaves) {
-        TUTTI_UNROLL
-        for (int i = 0; i < Shape::kSums; ++i) sum[i] = first[i];
-        break;
-      }
-      SumLeaf(leaf + 1, row, sum);
-      TUTTI_UNROLL
-      for (int i = 0; i < Shape::kSums; ++i) sum[i] = first[i] + sum[i];
-      AddLeafTo<Shape::kSums, kLeafLevels - 1>(leaf / 2, sum, PendingPairs<Shape>{pair, shared});
+    for (int32_t leaf = 0; leaf < args_.leaves.leaves; ++leaf) {
+      SumLeaf(leaf, row, sum);
+      AddLeafTo<Shape::kSums, kLeafLevels>(leaf, sum, PendingLeaves<Shape>{first, pair, shared});
     }
   }
 
   TUTTI_DEVICE void SumLeaf(int32_t leaf, int32_t row, float (&sum)[Shape::kSums]) {
     TUTTI_UNROLL
     for (float& x : sum) x = 0;
-    int32_t left = args_.leaves.chunk[leaf + 1] - args_.leaves.chunk[leaf];
-    if (left > 0) {
-      // Two sets of weights take turns: while one is multiplied, the other comes.
-      Weights even, odd;
-      Begin(sum, even);
-      --left;
-      TUTTI_KEEP_LOOP
-      for (; left >= 2; left -= 2) {
-        Begin(sum, odd);
-        EndOneBefore();
-        Begin(sum, even);
-        EndOneBefore();
-      }
-      if (left > 0) {
-        Begin(sum, odd);
-        EndOneBefore();
-      }
+    const int32_t chunks = args_.leaves.chunk[leaf + 1] - args_.leaves.chunk[leaf];
+    // Two sets of weights take turns: while one is multiplied, the other comes.
+    Weights even, odd;
+    const int32_t stages = chunks / kWideChunks;
+    TUTTI_KEEP_LOOP
+    for (int32_t stage = 0; stage < stages; ++stage) {
+      AwaitPhase(block_.full + next_.stage, next_.parity);
+      Begin(sum, 0, even);
+      WgmmaWait<1>();
+      if (stage > 0) Release();
+      Begin(sum, 1, odd);
+      WgmmaWait<1>();
+      next_.Advance();
+    }
+    if (stages > 0) {
       WgmmaWait<0>();
-      AcceptSums(sum);
       Release();
     }
-    if constexpr (!kBf16) ScaleBackAll(leaf, row, sum);
-  }
-
-  // As ScaleBack. Each lane reads the scales of a few rows and hands them to the lanes that need
-  // them.
-  TUTTI_DEVICE void ScaleBackAll(int32_t leaf, int32_t row, float (&sum)[Shape::kSums]) {
-    constexpr int kTiles = kWarp / kTileRows;  // whose rows the lanes of a warp read at once
-    float scale_of_row = 1;
-    TUTTI_UNROLL
-    for (int tile = 0; tile < Shape::kRows / kTileRows; ++tile) {
-      if (tile % kTiles == 0) {
-        const int32_t r = row + tile * kTileRows + Lane();
-        scale_of_row = r < args_.rows ? args_.scale[ScaleIndex(r, leaf, args_.leaves)] : 1;
-      }
-      TUTTI_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        const float scale =
-            Broadcast(scale_of_row, tile % kTiles * kTileRows + 2 * (Lane() % 4) + i);
-        sum[4 * tile + i] *= scale;
-        sum[4 * tile + 2 + i] *= scale;
-      }
+    if (chunks % kWideChunks != 0) {
+      AwaitPhase(block_.full + next_.stage, next_.parity);
+      Begin(sum, 0, even);
+      WgmmaWait<0>();
+      next_.Advance();
+      Release();
     }
+    AcceptSums(sum);
+    ScaleBackAll<kBf16>(args_, leaf, row, sum);
   }
 
-  // Starts the next chunk.
-  TUTTI_DEVICE void Begin(float (&sum)[Shape::kSums], Weights& a) {
-    AwaitPhase(block_.full + next_.stage, next_.parity);
+  // Starts a chunk of the stage that is next.
+  TUTTI_DEVICE void Begin(float (&sum)[Shape::kSums], int chunk, Weights& a) {
     const int offset = next_.stage * Shape::kStageBytes;
-    const Words upper = *reinterpret_cast<const Words*>(weights_ + offset);
-    const Words lower = *reinterpret_cast<const Words*>(weights_ + offset + kPieceBytes);
+    LoadWeights(weights_ + offset + chunk * 2 * kPieceBytes, a[0], a[1]);
+    const uint64_t rows = MatrixBehind(rows_, offset);
+    WgmmaFence();
     TUTTI_UNROLL
     for (int i = 0; i < 2; ++i) {
-      a[i][0] = upper.w[2 * i];
-      a[i][1] = lower.w[2 * i];
-      a[i][2] = upper.w[2 * i + 1];
-      a[i][3] = lower.w[2 * i + 1];
+      Wgmma<kBf16>(sum, a[i],
+                   MatrixBehind(rows, chunk * Shape::kRowBytes + i * 2 * kCoreMatrixBytes));
     }
-    // Addresses are the lowest bits, in units of 16 bytes.
-    const uint64_t rows = rows_ + static_cast<uint64_t>(offset / 16);
-    WgmmaFence();
-    Wgmma<kBf16>(sum, a[0], rows);
-    Wgmma<kBf16>(sum, a[1], rows + 2 * kCoreMatrixBytes / 16);
     WgmmaCommit();
-    next_.Advance();
   }
-  TUTTI_DEVICE void EndOneBefore() {
-    WgmmaWait<1>();
-    Release();
-  }
-  // The oldest chunk that was begun has been read.
+  // The oldest stage has been read.
   TUTTI_DEVICE void Release() {
     SyncWarp();
     if (Lane() == 0) Arrive(block_.empty + oldest_);
     oldest_ = oldest_ + 1 == kWideStages ? 0 : oldest_ + 1;
-  }
-
-  TUTTI_DEVICE void Store(const WideTile& block_tile, int32_t row,
-                          const float (&sum)[Shape::kSums]) const {
-    const int32_t feature = (block_tile.out_block * Shape::kOutTiles + WarpIndex()) * kTileOut;
-    TUTTI_UNROLL
-    for (int tile = 0; tile < Shape::kRows / kTileRows; ++tile) {
-      float part[4];
-      CopyPart(sum, tile, part);
-      StoreTile(part, args_.out, args_.out_stride, row + tile * kTileRows, args_.rows, feature,
-                args_.out_features);
-    }
-  }
-  // The sums of 8 rows. Not by a reference into `sum`, which would then have to have an address.
-  TUTTI_DEVICE static void CopyPart(const float (&sum)[Shape::kSums], int tile, float (&part)[4]) {
-    TUTTI_UNROLL
-    for (int i = 0; i < 4; ++i) part[i] = sum[4 * tile + i];
   }
 
   const ProductArgs& args_;
@@ -304,11 +272,13 @@ class TileMultiplier {
 template <bool kBf16, class Shape>
 TUTTI_LARGE_KERNEL(Shape::kThreads)
 WideProduct(TUTTI_PARAMETER ProductArgs args) {
+  LetNextBegin();
   const WideBlock<Shape> block;
   block.Init();
+  WaitForEarlier();
   if (WarpIndex() >= Shape::kWarps) {
     ReleaseRegisters<kFetchRegisters>();
-    if (WarpIndex() == Shape::kWarps) FetchTiles<Shape>(args, block);
+    FetchTiles<Shape>(args, block);
   } else {
     ClaimRegisters<kMultiplyRegisters>();
     TileMultiplier<kBf16, Shape>(args, block).Run();
@@ -323,7 +293,7 @@ using LeafWide = WideShape<128, true>;
 
 // Tiles that the busiest multiprocessor multiplies.
 template <class Shape>
-int64_t Rounds(const ProductArgs& args, int32_t multiprocessors) {
+int32_t Rounds(const ProductArgs& args, int32_t multiprocessors) {
   return (Tiles<Shape>(args) + multiprocessors - 1) / multiprocessors;
 }
 // A small tile is half a large one, and waits for shared memory for another quarter of its time.
@@ -334,8 +304,8 @@ bool SmallIsFaster(const ProductArgs& args, int32_t multiprocessors) {
 
 template <bool kBf16, class Shape>
 void LaunchShape(const ProductArgs& args, int32_t multiprocessors, Launcher* launcher) {
-  Launch(&WideProduct<kBf16, Shape>, {std::min<int64_t>(Tiles<Shape>(args), multiprocessors)},
-         Shape::kThreads, Shape::kSharedBytes, launcher, args);
+  LaunchEarly(&WideProduct<kBf16, Shape>, {std::min(Tiles<Shape>(args), multiprocessors)},
+              Shape::kThreads, Shape::kSharedBytes, launcher, args);
 }
 
 template <bool kBf16>

@@ -24,12 +24,12 @@ struct WideTile {
   int32_t out_block;
 };
 //   group: blocks of rows of a group
-TUTTI_HOST_DEVICE WideTile WideTileAt(int64_t index, int32_t row_blocks, int32_t out_blocks,
+TUTTI_HOST_DEVICE WideTile WideTileAt(int32_t index, int32_t row_blocks, int32_t out_blocks,
                                       int32_t group) {
-  const int64_t of_group = int64_t{1} * group * out_blocks;
-  const auto first = static_cast<int32_t>(index / of_group) * group;
+  const int32_t of_group = group * out_blocks;
+  const int32_t first = index / of_group * group;
   const int32_t rows = row_blocks - first < group ? row_blocks - first : group;
-  const auto in_group = static_cast<int32_t>(index % of_group);
+  const int32_t in_group = index % of_group;
   return {first + in_group % rows, in_group / rows};
 }
 

@@ -227,11 +227,20 @@ class CudaRuntime : public Runtime {
     MustSucceed(cudaEventRecord(half_done_[half], stream_), "marking a copy");
   }
 
-  // Kernels must ask once for more shared memory than every GPU has.
+  // Before a kernel's first start, and where it asks for more shared memory than before. All have a
+  // multiprocessor's memory divided the same way, most of it shared: one that divided it in another
+  // way would have to wait until the multiprocessor is empty, where the next kernel is to begin
+  // beside the one before. More than every GPU has must be asked for.
   void AllowSharedMemory(const KernelLaunch& launch) {
     constexpr int kWithoutAsking = 48 << 10;
-    if (launch.shared_bytes <= kWithoutAsking) return;
-    int& allowed = shared_bytes_[launch.kernel];
+    const auto [at, is_new] = shared_bytes_.try_emplace(launch.kernel, kWithoutAsking);
+    if (is_new) {
+      MustSucceed(
+          cudaFuncSetAttribute(launch.kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                               cudaSharedmemCarveoutMaxShared),
+          KernelName(launch.kernel));
+    }
+    int& allowed = at->second;
     if (allowed >= launch.shared_bytes) return;
     MustSucceed(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      launch.shared_bytes),

@@ -154,7 +154,7 @@ CompareInstructions(TUTTI_PARAMETER WgmmaProbeArgs args) {
   const auto kind = static_cast<Kind>(BlockX() % kWgmmaProbeKinds);
   const int chunks = 1 + static_cast<int>(BlockX() / kWgmmaProbeKinds % kChunksMax);
   const Source source = {
-      Mix(static_cast<uint32_t>(BlockX()) * 8 + kBf16 * 4 + kFromZero * 2 + (kSums == 64))};
+      Mix(static_cast<uint32_t>(BlockX()) * 1024 + kBf16 * 512 + kFromZero * 256 + kSums)};
 
   auto* const right = reinterpret_cast<uint32_t*>(SharedMemory());
   // [kSums][threads]: this thread's sums, where they can be walked in a loop.
@@ -289,19 +289,22 @@ int64_t LaunchOf(const WgmmaProbeArgs& args, int blocks, Launcher* launcher) {
   return int64_t{1} * blocks * kWarpgroup * kSums;
 }
 
-template <bool kBf16>
+template <bool kBf16, int... kSums>
 int64_t LaunchType(const WgmmaProbeArgs& args, int blocks, Launcher* launcher) {
-  return LaunchOf<kBf16, 128, false>(args, blocks, launcher) +
-         LaunchOf<kBf16, 128, true>(args, blocks, launcher) +
-         LaunchOf<kBf16, 64, false>(args, blocks, launcher) +
-         LaunchOf<kBf16, 64, true>(args, blocks, launcher) +
+  return ((LaunchOf<kBf16, kSums, false>(args, blocks, launcher) +
+           LaunchOf<kBf16, kSums, true>(args, blocks, launcher)) +
+          ...);
+}
+template <bool kBf16>
+int64_t LaunchWidths(const WgmmaProbeArgs& args, int blocks, Launcher* launcher) {
+  return LaunchType<kBf16, 128, 64, 32, 16, 8, 4>(args, blocks, launcher) +
          LaunchSides<kBf16>(args, blocks, launcher);
 }
 
 }  // namespace
 
 int64_t LaunchWgmmaProbe(const WgmmaProbeArgs& args, int blocks, Launcher* launcher) {
-  return LaunchType<true>(args, blocks, launcher) + LaunchType<false>(args, blocks, launcher);
+  return LaunchWidths<true>(args, blocks, launcher) + LaunchWidths<false>(args, blocks, launcher);
 }
 
 }  // namespace tutti::kernels::cuda

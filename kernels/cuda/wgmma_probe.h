@@ -19,8 +19,8 @@ struct WgmmaProbe {
 // Multiplies the same operands by both instructions: random ones, of all exponents, that cancel,
 // denormals, infinities and NaN, apart by as much as the tensor cores cut, zeros of both signs,
 // near overflow; added to sums of the same kinds and to nothing; bf16 and f16; every place of the
-// instructions that product_hopper.cu uses, fetched as it fetches them; and those of
-// attention_hopper.cu, whose left operands are the right ones of mma.sync. Waits for the device.
+// instructions that product_hopper.cu and product_ring.cu use, fetched as they fetch them; and those
+// of attention_hopper.cu, whose left operands are the right ones of mma.sync. Waits for the device.
 //
 //   REQUIRES: compute capability 9.0     RESOURCE_EXHAUSTED when there is no memory for two
 //   counters

@@ -1,7 +1,7 @@
-// Which kernels multiply many rows on a device: those of wgmma where the device has it and it gives
-// the bits of mma.sync there, which all other rows are multiplied by; else those of mma.sync. The
-// bits are the same either way, and so is the numerics class. A class of its own multiplies them by
-// cuBLASLt, whose bits depend on the number of rows (docs/decisions/0072).
+// Which kernels multiply on a device: those of wgmma where the device has it and it gives the bits
+// of mma.sync there; else those of mma.sync. The bits are the same either way, and so is the
+// numerics class. A class of its own multiplies many rows by cuBLASLt, whose bits depend on the
+// number of rows (docs/decisions/0072).
 //
 // The variable TUTTI_WGMMA=off does without wgmma wherever a backend is opened: a worker, a test or
 // a bench whose wgmma fails or hangs.

@@ -97,6 +97,41 @@ TEST(WideProductsTest, RowsHaveTheBitsOfFew) {
   }
 }
 
+// Up to kLeafSumRows rows have the bits that mma.sync gives them: every width of the instruction,
+// rows that do not fill it, leaves without chunks and with fewer than a stage, outputs that do not
+// fill a tile, a warpgroup or the last item, and more items than blocks.
+TEST(WideProductsTest, FewRowsHaveTheBitsOfMmaSync) {
+  const auto ring = MakeStagedBackend(MakeEmulatedBackend());
+  setenv("TUTTI_WGMMA", "off", 1);
+  const auto mma = MakeStagedBackend(MakeEmulatedBackend());
+  unsetenv("TUTTI_WGMMA");
+  const auto compare = [&](const Shape& shape, DType dtype, const std::vector<int64_t>& leaves) {
+    Matrix w = Matrix(shape.outs, shape.in, dtype).Fill(1);
+    Matrix in = Input(shape.rows, shape.in, dtype == DType::kF16);
+    Matrix got = Product(*ring, in.view(), **ring->Pack({{w.view()}, leaves, "w"}));
+    Matrix wanted = Product(*mma, in.view(), **mma->Pack({{w.view()}, leaves, "w"}));
+    for (int64_t r = 0; r < shape.rows; ++r) {
+      ASSERT_TRUE(SameBits(got, r, wanted, r))
+          << DTypeName(dtype) << " " << shape.rows << " x " << shape.outs << " x " << shape.in
+          << ", " << leaves.size() << " leaf bounds, row " << r;
+    }
+  };
+  for (const int64_t rows : {1, 7, 8, 9, 16, 17, 32, 33, 64, 65, 96, 127}) {
+    for (const auto& leaves : LeavesOf(rows % 2 == 0 ? 333 : 1030)) {
+      compare({rows, 17, rows % 2 == 0 ? 333 : 1030}, DType::kBF16, leaves);
+    }
+    compare({rows, 33, 130}, DType::kF16, LeavesOf(130)[1]);
+  }
+  for (const int64_t rows : {1, 16, 24, 48, 100}) {
+    for (const int64_t outs : {1, 16, 100, 700}) {
+      compare({rows, outs, 200}, DType::kBF16, {});
+      compare({rows, outs, 200}, DType::kBF16, {0, 96, 200});
+    }
+  }
+  // Many times round the ring.
+  for (const int64_t rows : {3, 40}) compare({rows, 20, 5000}, DType::kBF16, {});
+}
+
 // More rows than stay together, and more tiles than blocks.
 TEST(WideProductsTest, GroupsOfRowsFollowEachOther) {
   const auto backend = MakeStagedBackend(MakeEmulatedBackend());
@@ -126,6 +161,13 @@ TEST(WideProductsTest, RowsDoNotSeeEachOther) {
   Product(*backend, in.view(), *weight);
   Matrix after = Product(*backend, in.view().Rows(0, 199), *weight);
   for (int64_t r = 0; r < 199; ++r) EXPECT_TRUE(SameBits(after, r, before, r)) << r;
+  for (const int64_t rows : {1, 6, 14, 30, 62, 126}) {
+    Product(*backend, in.view().Rows(199 - rows, rows + 1), *weight);
+    Matrix few = Product(*backend, in.view().Rows(199 - rows, rows), *weight);
+    for (int64_t r = 0; r < rows; ++r) {
+      EXPECT_TRUE(SameBits(few, r, before, 199 - rows + r)) << rows << ", " << r;
+    }
+  }
 }
 
 TEST(WideProductsTest, AreUsedWhereTheDeviceGivesTheSameBits) {
@@ -200,8 +242,9 @@ TEST(WgmmaProbeTest, FindsWhatDiffersSomewhere) {
   const auto different = [&] {
     const auto probe = ProbeWgmma(runtime.get(), kWgmmaProbeKinds);
     EXPECT_TRUE(probe.ok()) << probe.status();
-    // Both types, with and without a sum before, 64 by 256 and by 128; with sides changed 64 by 64.
-    EXPECT_EQ(probe->compared, int64_t{kWgmmaProbeKinds} * (4 * 64 * (256 + 128) + 2 * 64 * 64));
+    // Both types, with and without a sum before, 64 by 256 down to 8; with sides changed 64 by 64.
+    EXPECT_EQ(probe->compared,
+              int64_t{kWgmmaProbeKinds} * (4 * 64 * (256 + 128 + 64 + 32 + 16 + 8) + 2 * 64 * 64));
     return probe->different;
   };
   EXPECT_EQ(different(), 0);

@@ -247,13 +247,14 @@ class Bench(unittest.TestCase):
     @unittest.skipUnless(os.path.exists(os.path.join(BINARIES, "products_bench")), "products_bench is not built")
     def test_products_of_few_rows_and_many(self):
         done = subprocess.run([os.path.join(BINARIES, "products_bench"), "--device", "cpu", "--rows", "1", "130", "--hidden", "64",
-                               "--ffn", "96", "--heads", "4", "--kv-heads", "2", "--head-dim", "16", "--repeat", "1"],
+                               "--ffn", "96", "--heads", "4", "--kv-heads", "2", "--head-dim", "16", "--vocabulary", "128",
+                               "--repeat", "1"],
                               text=True, capture_output=True, timeout=60, env=clean_environment(), check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         first, *rows = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertIn("class", first)
         self.assertEqual([(row["product"], row["rows"]) for row in rows],
-                         [(name, count) for name in ("qkv", "attention_out", "gate_up", "down") for count in (1, 130)])
+                         [(name, count) for name in ("qkv", "attention_out", "gate_up", "down", "lm_head") for count in (1, 130)])
         for row in rows:
             self.assertGreater(row["bytes_per_second"], 0)
 

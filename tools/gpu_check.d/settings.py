@@ -32,7 +32,7 @@ COMMON = dict(architectures=["Qwen3ForCausalLM"], model_type="qwen3", head_dim=1
 # The loads measured: prompt tokens, sequences, output tokens, temperature. The first is the one that others are beside.
 LOADS = [(64, 1, 128, 0), (256, 8, 64, 0), (256, 64, 64, 0), (2048, 1, 16, 0), (8192, 1, 64, 0), (64, 1, 128, 0.7)]
 # Rows of the products measured.
-FEW_ROWS = [1, 2, 4, 8, 16, 32, 64]
+FEW_ROWS = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256]
 MANY_ROWS = [2048, 8192]
 
 # What is wanted of the speeds: of what memory was measured to give, by sequences of a short prompt; of the matrix rate, of a
@@ -55,7 +55,8 @@ NEAR = 2e-2
 TINY = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
             head_dim=16, vocab_size=2048, bos_token_id=1, eos_token_id=2, tie_word_embeddings=True)
 TINY_LOADS = [(16, 1, 4, 0), (32, 2, 4, 0), (40, 1, 4, 0), (16, 1, 4, 0.7)]
-TINY_PRODUCTS = ["--hidden", "64", "--ffn", "96", "--heads", "4", "--kv-heads", "2", "--head-dim", "16", "--repeat", "1"]
+TINY_PRODUCTS = ["--hidden", "64", "--ffn", "96", "--heads", "4", "--kv-heads", "2", "--head-dim", "16",
+                 "--vocabulary", "128", "--repeat", "1"]
 TINY_ROWS = [1, 4, 130]
 # A GPU of fibers is slow: one test of so many is run on it, and none on the CPU.
 REHEARSED_SHARDS = 25

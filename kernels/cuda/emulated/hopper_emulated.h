@@ -7,6 +7,7 @@
 #include "kernels/cuda/hopper_operands.h"
 
 #define TUTTI_LARGE_KERNEL(threads) void
+#define TUTTI_BLOCKS_KERNEL(threads, blocks) void
 
 namespace tutti::kernels::cuda {
 
@@ -58,7 +59,7 @@ inline void FenceAsyncProxy() { emulated::FenceProxy(); }
 
 template <bool kBf16, int kCount>
 void Wgmma(float (&c)[kCount], const uint32_t (&a)[4], uint64_t b) {
-  static_assert(kCount == 32 || kCount == 64 || kCount == 128);
+  static_assert(kCount >= 4 && kCount <= 128 && (kCount & (kCount - 1)) == 0);
   emulated::StartWgmma(c, kCount, a, b, kBf16);
 }
 template <bool kBf16>

@@ -1,0 +1,64 @@
+// The operands and sums of a Wgmma, as a warp's lanes hold them: how weights come, and how sums are
+// scaled and stored.
+#pragma once
+
+#include "kernels/cuda/gpu_hopper.h"
+#include "kernels/cuda/product_tile.h"
+
+namespace tutti::kernels::cuda {
+
+// The words of a chunk's two instructions, from this lane's place in a tile's weights in shared
+// memory.
+TUTTI_DEVICE void LoadWeights(const char* from, uint32_t (&first)[4], uint32_t (&second)[4]) {
+  const Words upper = *reinterpret_cast<const Words*>(from);
+  const Words lower = *reinterpret_cast<const Words*>(from + kPieceBytes);
+  TUTTI_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    uint32_t(&a)[4] = i == 0 ? first : second;
+    a[0] = upper.w[2 * i];
+    a[1] = lower.w[2 * i];
+    a[2] = upper.w[2 * i + 1];
+    a[3] = lower.w[2 * i + 1];
+  }
+}
+
+// As ScaleBack, of the rows from `row` on. Each lane reads the scales of a few rows and hands them
+// to the lanes that need them.
+template <bool kBf16, int kSums>
+TUTTI_DEVICE void ScaleBackAll(const ProductArgs& args, int32_t leaf, int32_t row,
+                               float (&sum)[kSums]) {
+  if constexpr (!kBf16) {
+    constexpr int kTiles = kWarp / kTileRows;  // whose rows the lanes of a warp read at once
+    float scale_of_row = 1;
+    TUTTI_UNROLL
+    for (int tile = 0; tile < kSums / 4; ++tile) {
+      if (tile % kTiles == 0) {
+        const int32_t r = row + tile * kTileRows + Lane();
+        scale_of_row = r < args.rows ? args.scale[ScaleIndex(r, leaf, args.leaves)] : 1;
+      }
+      TUTTI_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        const float scale =
+            Broadcast(scale_of_row, tile % kTiles * kTileRows + 2 * (Lane() % 4) + i);
+        sum[4 * tile + i] *= scale;
+        sum[4 * tile + 2 + i] *= scale;
+      }
+    }
+  }
+}
+
+// Of rows from `row` and 16 features from `feature` on, to `out` [rows, features].
+template <int kSums>
+TUTTI_DEVICE void StoreSums(const ProductArgs& args, float* out, int64_t stride, int32_t row,
+                            int32_t feature, const float (&sum)[kSums]) {
+  TUTTI_UNROLL
+  for (int tile = 0; tile < kSums / 4; ++tile) {
+    // Not a reference into `sum`, which would then have to have an address.
+    float part[4];
+    TUTTI_UNROLL
+    for (int i = 0; i < 4; ++i) part[i] = sum[4 * tile + i];
+    StoreTile(part, out, stride, row + tile * kTileRows, args.rows, feature, args.out_features);
+  }
+}
+
+}  // namespace tutti::kernels::cuda
