@@ -2,6 +2,8 @@
 tutti_binary(kernels_bench SOURCES kernels_bench.cc DEPS tutti_flags tutti_kernels)
 # Products of one shape on one device, for tools/gpu_check: products_bench --help
 tutti_binary(products_bench SOURCES products_bench.cc DEPS tutti_flags tutti_kernels nlohmann_json::nlohmann_json)
+# Attention of one layer on one device, likewise: attention_bench --help
+tutti_binary(attention_bench SOURCES attention_bench.cc DEPS tutti_flags tutti_kernels nlohmann_json::nlohmann_json)
 
 # Times of the kernels of a program on a GPU (kernel_times.cc), where CUPTI is: in CUDA's toolkit, or in the package
 # nvidia-cuda-cupti, whose folder CUPTI_ROOT names.

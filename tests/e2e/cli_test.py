@@ -258,6 +258,25 @@ class Bench(unittest.TestCase):
         for row in rows:
             self.assertGreater(row["bytes_per_second"], 0)
 
+    @unittest.skipUnless(os.path.exists(os.path.join(BINARIES, "attention_bench")), "attention_bench is not built")
+    def test_attention_of_streams_and_of_prompts(self):
+        def run(*flags):
+            return subprocess.run([os.path.join(BINARIES, "attention_bench"), "--device", "cpu", "--heads", "4", "--kv-heads", "2",
+                                   "--head-dim", "16", "--repeat", "1", "--cache-mib", "1", *flags],
+                                  text=True, capture_output=True, timeout=60, env=clean_environment(), check=False)
+        done = run("--decode", "1x20", "3x130", "--prompts", "40", "--memory-speed", "1e9")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first, *lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertIn("class", first)
+        self.assertEqual([(line["attention"], line["streams"], line["depth"], line["rows"]) for line in lines],
+                         [("decode", 1, 20, 1), ("decode", 3, 130, 1), ("prompt", 1, 40, 40)])
+        for line in lines:
+            self.assertAlmostEqual(line["memory_share"], line["bytes_per_second"] / 1e9)
+            self.assertNotIn("matrix_share", line)
+        done = run("--decode", "3")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--decode 3 is not STREAMSxDEPTH", done.stderr)
+
     def test_engine_and_link_run(self):
         done = self.bench("engine", "--sequences", "1,8", "--seconds", "0.05", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)

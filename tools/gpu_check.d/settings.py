@@ -4,7 +4,7 @@ import os
 # The script itself, which starts itself once more inside clusters and for PyTorch.
 SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gpu_check")
 
-PROGRAMS = ["tutti", "tutti-coordinator", "tutti-worker", "tutti-bench", "products_bench", "make_random_model"]
+PROGRAMS = ["tutti", "tutti-coordinator", "tutti-worker", "tutti-bench", "products_bench", "attention_bench", "make_random_model"]
 PLUGIN = "libtutti_cuda.so"
 # Records kernels for the step `profile`; built where CUPTI's header is found.
 KERNEL_TIMES = "libkernel_times.so"
