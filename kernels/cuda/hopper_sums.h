@@ -7,6 +7,22 @@
 
 namespace tutti::kernels::cuda {
 
+// Warps that fetch what a block multiplies, a warpgroup of them.
+inline constexpr int kFetchers = kWarpgroup / kWarp;
+// Of each fetching warp, whose lanes have waited until a stage was empty: that it is to be filled.
+// Lanes and warps that copy nothing arrive as the others do: the stage's next phase cannot end
+// before all have seen the one before. One that sees neither would wait for ever, as the phase
+// after those has the same parity.
+//   announces: one thread of all; `bytes` are those of the whole stage
+TUTTI_DEVICE void ArriveFetching(ArrivalBarrier* full, bool announces, int bytes) {
+  SyncWarp();
+  if (announces) {
+    ArriveExpecting(full, bytes);
+  } else if (Lane() == 0) {
+    Arrive(full);
+  }
+}
+
 // The words of a chunk's two instructions, from this lane's place in a tile's weights in shared
 // memory.
 TUTTI_DEVICE void LoadWeights(const char* from, uint32_t (&first)[4], uint32_t (&second)[4]) {

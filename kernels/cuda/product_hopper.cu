@@ -74,7 +74,7 @@ struct WideBlock {
   TUTTI_DEVICE void Init() const {
     if (ThreadIndex() == 0) {
       for (int i = 0; i < kWideStages; ++i) {
-        InitBarrier(full + i, 1);
+        InitBarrier(full + i, kFetchers);
         InitBarrier(empty + i, Shape::kWarps);
       }
       PublishBarriers();
@@ -88,7 +88,7 @@ struct WideBlock {
 // which the tensor cores multiply a third of a chunk.
 template <class Shape>
 TUTTI_DEVICE void FetchTiles(const ProductArgs& args, const WideBlock<Shape>& block) {
-  constexpr int kFetchers = kWarpgroup / kWarp, kParts = Shape::kRows / kWideRows;
+  constexpr int kParts = Shape::kRows / kWideRows;
   const int32_t chunks = Chunks(args.leaves);
   const int copy = WarpIndex() - Shape::kWarps + kFetchers * Lane();
   const int part = (copy - Shape::kOutTiles) % kParts,
@@ -121,11 +121,8 @@ TUTTI_DEVICE void FetchTiles(const ProductArgs& args, const WideBlock<Shape>& bl
       while (leaf_end == chunk) leaf_end = args.leaves.chunk[++leaf];
       const int32_t count = leaf_end - chunk < kWideChunks ? 1 : kWideChunks;
       AwaitPhase(block.empty + place.stage, place.parity ^ 1);
-      // The phase does not end before this one thread has arrived.
-      if (copy == 0) {
-        ArriveExpecting(block.full + place.stage,
-                        count * (out_tiles * 2 * kPieceBytes + wide * kWideBytes));
-      }
+      ArriveFetching(block.full + place.stage, copy == 0,
+                     count * (out_tiles * 2 * kPieceBytes + wide * kWideBytes));
       if (valid && (weights || of_chunk < count)) {
         CopyBulk(to + place.stage * Shape::kStageBytes, from,
                  weights ? count * chunk_bytes : chunk_bytes, block.full + place.stage);

@@ -115,7 +115,7 @@ struct RingBlock {
         warps((ThreadCount() - kWarpgroup) / kWarp) {
     if (ThreadIndex() == 0) {
       for (int i = 0; i < args.stages; ++i) {
-        InitBarrier(full + i, 1);
+        InitBarrier(full + i, kFetchers);
         InitBarrier(empty + i, warps);
       }
       PublishBarriers();
@@ -155,17 +155,13 @@ class RingFetcher {
   }
 
  private:
-  static constexpr int kFetchers = kWarpgroup / kWarp;
-
-  // One thread announces the rows too; the phase does not end before it has.
+  // Announces the rows too.
   TUTTI_DEVICE void FetchWeights(const RingWalk<Shape>& walk, int32_t stage) const {
     const ProductArgs& product = args_.product;
     const int32_t left = product.out_tiles - walk.first_tile();
     const int32_t tiles = left < args_.tiles ? left : args_.tiles;
     const int bytes = walk.count() * Shape::kChunkBytes;
-    if (copy_ == 0) {
-      ArriveExpecting(block_.full + stage, tiles * bytes + walk.count() * RowBytes());
-    }
+    ArriveFetching(block_.full + stage, copy_ == 0, tiles * bytes + walk.count() * RowBytes());
     if (copy_ >= tiles) return;
     const int64_t chunk =
         int64_t{1} * (walk.first_tile() + copy_) * Chunks(product.leaves) + walk.chunk();

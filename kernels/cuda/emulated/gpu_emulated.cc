@@ -87,6 +87,7 @@ struct Machine {
   Barrier block;
   std::vector<Barrier> warpgroups;
   bool early = false;     // the kernel may begin before others have ended
+  bool dawdles = false;   // somebody comes late, and will go on
   bool withheld = false;  // from the block that runs: memory that others write
   DeviceArena::Access* access = nullptr;
   char* stacks = nullptr;
@@ -97,6 +98,10 @@ Machine& TheMachine() {
   static Machine machine;
   return machine;
 }
+
+// One thread in so many that look at a phase comes late, by so many turns of all others: a ring has
+// gone round several times by then, if that thread is not waited for.
+constexpr uint64_t kSlowOneIn = 256, kSlowTurnsMax = 400;
 
 void Arrive(Barrier* barrier, int members) {
   Machine& m = TheMachine();
@@ -214,6 +219,7 @@ void RunBlock(int threads) {
         progress = proxy.Step(&m.random) || progress;
       }
     }
+    progress = std::exchange(m.dawdles, false) || progress;
     // An operation that all wait for happens at last.
     if (!progress) progress = proxy.Step(&m.random);
     if (!progress && m.withheld) {
@@ -230,6 +236,15 @@ void RunBlock(int threads) {
 void Yield() {
   Machine& m = TheMachine();
   tutti_switch_stack(&m.fibers[m.running].stack_pointer, m.scheduler);
+}
+
+void Dawdle() {
+  Machine& m = TheMachine();
+  if (m.random.Bits() % kSlowOneIn != 0) return;
+  for (uint64_t turns = m.random.Bits() % kSlowTurnsMax; turns > 0; --turns) {
+    m.dawdles = true;
+    Yield();
+  }
 }
 
 void NoteProgress() { TheMachine().progress = true; }

@@ -34,6 +34,7 @@ void InitArrivals(ArrivalBarrier* barrier, int arrivals) {
 void PublishArrivals() { TheProxy().PublishBarriers(); }
 void ArriveWith(ArrivalBarrier* barrier, int bytes) { TheProxy().Arrive(barrier, bytes); }
 void AwaitParity(ArrivalBarrier* barrier, uint32_t parity) {
+  Dawdle();
   while (!TheProxy().Ended(barrier, parity)) Yield();
   NoteProgress();
 }

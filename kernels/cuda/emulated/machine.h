@@ -5,6 +5,8 @@ namespace tutti::kernels::cuda::emulated {
 
 // Lets the others run. Returns when it is this fiber's turn again.
 void Yield();
+// Now and then lets the others run for so long that they may get far ahead, as a real GPU may.
+void Dawdle();
 // A block in which no lane calls it any more waits for ever, and fails.
 void NoteProgress();
 // Whether the running lane has ordered its registers before the next group of Wgmma.
