@@ -19,6 +19,8 @@ ApiError MakeError(int status, std::string_view message) {
   return error;
 }
 
+ApiError Unavailable(std::string_view why) { return MakeError(503, why); }
+
 ApiError BadRequest(std::string_view param, std::string_view message) {
   ApiError error = MakeError(400, message);
   error.param = std::string(param);

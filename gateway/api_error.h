@@ -25,6 +25,8 @@ struct ApiError {
 ApiError BadRequest(std::string_view param, std::string_view message);
 // An error for a status of HTTP, with the type that goes with it.
 ApiError MakeError(int status, std::string_view message);
+// The error of a service, or of this gateway, that cannot serve now: 503.
+ApiError Unavailable(std::string_view why);
 
 // {"error": {...}}
 std::string ErrorBody(const ApiError& error);

@@ -47,7 +47,7 @@ void ReplyUnseen(const Caller& caller, std::string body) {
 }
 
 ApiError NotNow(std::string_view why) {
-  ApiError error = MakeError(503, why);
+  ApiError error = Unavailable(why);
   error.retry_after = kLivePeriod;
   return error;
 }

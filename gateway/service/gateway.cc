@@ -15,8 +15,6 @@
 namespace tutti::gateway {
 namespace {
 
-ApiError Unavailable(std::string_view why) { return MakeError(503, why); }
-
 // The client's name for its request if it can be one, else one of ours.
 std::string RequestName(const HttpRequest& request) {
   const std::string_view given = request.Field("x-request-id");

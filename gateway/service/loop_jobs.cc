@@ -56,7 +56,7 @@ void LoopJobs::Run(const Caller& caller, Lane lane, int64_t bytes, Job job) {
           return absl::OkStatus();
         });
         if (!done.ok()) {
-          rest = [caller] { caller.ReplyError(MakeError(503, "there is no memory left")); };
+          rest = [caller] { caller.ReplyError(Unavailable("there is no memory left")); };
         }
         if (rest == nullptr) return;
         server->Post([held, rest = std::move(rest)] {
@@ -65,7 +65,7 @@ void LoopJobs::Run(const Caller& caller, Lane lane, int64_t bytes, Job job) {
       });
   if (taken) return;
   held->Drop();
-  caller.ReplyError(MakeError(503, "too many requests wait to be read"));
+  caller.ReplyError(Unavailable("too many requests wait to be read"));
 }
 
 }  // namespace tutti::gateway

@@ -23,11 +23,12 @@ import namespaces
 import prose
 import sizes
 import test_files
+import united
 from tree import Tree
 
 RULES = {module.__name__: module for module in
-         (layers, include_graph, test_files, namespaces, definitions, class_files, locks, form, sizes, documents,
-          prose, glossary)}
+         (layers, include_graph, test_files, namespaces, definitions, united, class_files, locks, form, sizes,
+          documents, prose, glossary)}
 
 
 def main():

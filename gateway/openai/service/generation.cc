@@ -226,7 +226,7 @@ void Generation::End(const ApiError& error) {
 void Generation::EndForMemory() {
   if (stopped_) return;
   const absl::Status told = door::WithinMemory([this] {
-    End(MakeError(503, "there is no memory left for this answer; try again"));
+    End(Unavailable("there is no memory left for this answer; try again"));
     return absl::OkStatus();
   });
   if (!told.ok() && !stopped_) CancelCalls();

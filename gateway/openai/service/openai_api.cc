@@ -20,8 +20,6 @@ namespace {
 constexpr char kModels[] = "/v1/models";
 constexpr uint32_t kUint32Max = std::numeric_limits<uint32_t>::max();
 
-ApiError Unavailable(std::string_view why) { return MakeError(503, why); }
-
 OrderedJson ModelJson(const v1::GetModelResponse& model) {
   return {{"id", model.name()},
           {"object", "model"},
