@@ -111,10 +111,9 @@ bool Executor::ReadyForSteps() {
 
 // What comes over a link that we let go of meanwhile is of no interest.
 void Executor::Handle(WorkerEvent event) {
-  const Instant now = clock_->Now();
-  if (Deliver(context_.links, /*in_step=*/false, now, &event)) return;
+  if (inbox_.Deliver(&event)) return;
   if (auto* const accepted = std::get_if<LinkAccepted>(&event)) {
-    links_.Accept(std::move(*accepted), now);
+    links_.Accept(std::move(*accepted), clock_->Now());
   } else if (const auto* const leave = std::get_if<LeaveWanted>(&event)) {
     leaving_ = leave->grace;
     stop_ = stop_ || !coordinator_.joined();

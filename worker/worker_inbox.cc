@@ -31,11 +31,26 @@ void WorkerInbox::HandleNext(Instant deadline,
   events_.clear();
 }
 
+bool WorkerInbox::Deliver(bool in_step, WorkerEvent* event) {
+  auto* const came = std::get_if<LinkFrame>(event);
+  auto* const closed = std::get_if<LinkClosed>(event);
+  if (came == nullptr && closed == nullptr) return false;
+  const LinkId link = came != nullptr ? came->link : closed->link;
+  LinkOwner* const owner = links_->Find(link);
+  if (owner == nullptr || (in_step && !owner->serves_steps())) return false;
+  if (came != nullptr) {
+    owner->OnFrame(link, std::move(came->frame), std::move(came->payload), clock_->Now());
+  } else {
+    owner->OnClosed(link, closed->reason, clock_->Now());
+  }
+  return true;
+}
+
 void WorkerInbox::Take(Instant deadline, bool in_step) {
   mailbox_->Drain(deadline, &arrived_);
   for (WorkerEvent& event : arrived_) {
     // In a step all links of ranks are up, and what comes over them is exchanges.
-    if (in_step && Deliver(*links_, in_step, clock_->Now(), &event)) {
+    if (in_step && Deliver(in_step, &event)) {
       position_->Turn();
       continue;
     }

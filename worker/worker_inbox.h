@@ -29,6 +29,8 @@ class WorkerInbox {
   // Hands over what was put aside, or else what comes until `deadline`, as long as `handle` says
   // true.
   void HandleNext(Instant deadline, const std::function<bool(WorkerEvent event)>& handle);
+  // Gives an event of a link to the link's owner. False: it has none, or is no event of a link.
+  bool Deliver(WorkerEvent* event) { return Deliver(/*in_step=*/false, event); }
 
   // Within a step: takes what comes, until `deadline` at the latest. ABORTED: the epoch is over.
   // RESOURCE_EXHAUSTED: too much was put aside while it waited for `waiting_for`.
@@ -39,6 +41,8 @@ class WorkerInbox {
   absl::Status LookInFetch();
 
  private:
+  // `in_step`: only to owners whose links serve steps.
+  bool Deliver(bool in_step, WorkerEvent* event);
   void Take(Instant deadline, bool in_step);
 
   const std::shared_ptr<WorkerMailbox> mailbox_;

@@ -73,10 +73,6 @@ struct LeaveWanted {
 using WorkerEvent = std::variant<LinkFrame, LinkClosed, LinkAccepted, StopWanted, LeaveWanted>;
 using WorkerMailbox = Mailbox<WorkerEvent>;
 
-// Gives an event of a link to the link's owner, `in_step` only where steps wait for what comes.
-// False: it has none, or is no event of a link.  Thread: the executor's.
-bool Deliver(const LinkTable& links, bool in_step, Instant now, WorkerEvent* event);
-
 // Posts the frames of one link, within its budget: a peer that sends faster than the executor reads
 // is not read any more until it does, and no other link is disturbed. A link that cannot wait
 // (transport/inproc_link.h) is reported as closed and not listened to any more.
