@@ -99,11 +99,15 @@ void Engine::CommitToken(const Scheduler::Sampled& sampled) {
   }
 }
 
+// On each pipeline until enough steps are under way or nothing is left to compute.
 void Engine::PlanSteps() {
   for (const PipelineId id : steps_due_.pipelines()) {
     Replica& replica = *replicas_[id.value()];
     if (!replica.serving()) continue;
-    replica.PlanSteps(now_, actions_);
+    for (v1::StepPlan plan; replica.scheduler.Plan(now_, &plan); plan = v1::StepPlan()) {
+      replica.pipeline.SendPlan(std::move(plan), now_, actions_);
+    }
+    replica.scheduler.CheckLedger();
     WatchFor(StuckAfter(options_.lease, options_.beat_interval));
   }
   steps_due_.Clear();

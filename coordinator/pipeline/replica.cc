@@ -1,7 +1,6 @@
 #include "coordinator/pipeline/replica.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -37,13 +36,6 @@ Replica::Replica(PipelineId id, const EngineOptions* options, Membership* member
       rate(std::min(options->chunk_tokens > 0 ? options->chunk_tokens : kEvenChunkTokensMin,
                     options->max_batch_tokens)) {
   scheduler.TimeBy(&pipeline.times());
-}
-
-void Replica::PlanSteps(Instant now, std::vector<Action>* actions) {
-  for (v1::StepPlan plan; scheduler.Plan(now, &plan); plan = v1::StepPlan()) {
-    pipeline.SendPlan(std::move(plan), now, actions);
-  }
-  scheduler.CheckLedger();
 }
 
 void Replica::FillStatus(Instant now, v1::PipelineStatus* status) const {

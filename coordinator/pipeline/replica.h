@@ -6,12 +6,10 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/ids.h"
 #include "coordinator/engine_options.h"
-#include "coordinator/events.h"
 #include "coordinator/fleet/membership.h"
 #include "coordinator/kv/kv_directory.h"
 #include "coordinator/pipeline/pipeline.h"
@@ -31,9 +29,6 @@ struct Replica {
   // The scheduler's epoch is open exactly while this is true.
   bool serving() const { return pipeline.state() == Pipeline::State::kServing; }
 
-  // Plans steps until enough are under way or nothing is left to compute, and sends them to the
-  // workers.  REQUIRES: serving()
-  void PlanSteps(Instant now, std::vector<Action>* actions);
   void FillStatus(Instant now, v1::PipelineStatus* status) const;
 
   Pipeline pipeline;
