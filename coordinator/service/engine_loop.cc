@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/overloaded.h"
 #include "base/plain_name.h"
 #include "base/thread.h"
 #include "coordinator/limits.h"
@@ -15,6 +14,14 @@ namespace tutti::coordinator {
 namespace {
 
 constexpr Duration kHelloTimeout = std::chrono::milliseconds(kHelloTimeoutMs);
+
+// The visitor of a variant, made of one lambda for each alternative.
+template <typename... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <typename... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;
 
 }  // namespace
 
