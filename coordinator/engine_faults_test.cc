@@ -44,14 +44,7 @@ class EngineFaultsTest : public EngineTest {
       }
     }
     for (const v1::StepPlan& plan : std::exchange(plans_, {})) {
-      v1::Frame result = ResultFrame(epoch(), plan.step());
-      for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
-        if (!scheduled.sample()) continue;
-        v1::SampledToken* const sampled = result.mutable_step_result()->add_sampled();
-        sampled->set_sequence(scheduled.sequence());
-        sampled->set_position(scheduled.expected_tokens());
-      }
-      Send(link_, result);
+      Send(link_, ResultOf(epoch(), plan));
     }
     if (now_ >= next_beat_) {
       Beat(link_, 0);

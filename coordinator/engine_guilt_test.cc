@@ -68,14 +68,7 @@ class EngineGuiltTest : public EngineTest {
   void Work() {
     const v1::StepPlan plan = Plans().front();
     plans_.erase(plans_.begin());
-    v1::Frame result = ResultFrame(epoch(), plan.step());
-    for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
-      if (!scheduled.sample()) continue;
-      v1::SampledToken* const sampled = result.mutable_step_result()->add_sampled();
-      sampled->set_sequence(scheduled.sequence());
-      sampled->set_position(scheduled.expected_tokens());
-    }
-    Send(link_, result);
+    Send(link_, ResultOf(epoch(), plan));
     Turn();
   }
   // The rows that the oldest step computes; 0: none is under way.

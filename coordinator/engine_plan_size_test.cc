@@ -44,13 +44,7 @@ class EnginePlanSizeTest : public EngineTest {
       largest_ = std::max(largest_, static_cast<int64_t>(send->frame.ByteSizeLong()));
       ++plans_;
       begun_ += plan.new_sequences_size();
-      results.push_back(ResultFrame(send->frame.epoch(), plan.step()));
-      for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
-        if (!scheduled.sample()) continue;
-        v1::SampledToken* const sampled = results.back().mutable_step_result()->add_sampled();
-        sampled->set_sequence(scheduled.sequence());
-        sampled->set_position(scheduled.expected_tokens());
-      }
+      results.push_back(ResultOf(send->frame.epoch(), plan));
       const absl::Status sent = link_->Send(std::move(send->frame));
       EXPECT_TRUE(sent.ok()) << "plan " << plans_ << ": " << sent;
     }

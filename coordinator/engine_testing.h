@@ -98,6 +98,17 @@ class EngineTest : public testing::Test {
     frame.mutable_step_result()->mutable_done()->set_step(step);
     return frame;
   }
+  // The same of a whole plan, with a token for each sequence that it samples.
+  static v1::Frame ResultOf(uint64_t epoch, const v1::StepPlan& plan) {
+    v1::Frame frame = ResultFrame(epoch, plan.step());
+    for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
+      if (!scheduled.sample()) continue;
+      v1::SampledToken* const sampled = frame.mutable_step_result()->add_sampled();
+      sampled->set_sequence(scheduled.sequence());
+      sampled->set_position(scheduled.expected_tokens());
+    }
+    return frame;
+  }
   void Beat(uint64_t link, uint64_t progress) {
     v1::Frame frame;
     frame.mutable_beat()->set_progress(progress);
