@@ -10,6 +10,17 @@ namespace {
 
 constexpr char kDone[] = "data: [DONE]\n\n";
 
+// Of every prompt, with nothing said yet.
+template <typename Choice>
+std::vector<Choice> ChoicesOf(const AnswerShape& shape, const AnswerHead& head) {
+  std::vector<Choice> choices;
+  for (size_t index = 0; index < shape.choices(); ++index) {
+    choices.push_back({.writer = LogprobWriter(shape.chat, shape.tokens_as_ids, shape.ends),
+                       .text = ChoiceText(shape.parse, shape.old_reasoning_name, head.id, index)});
+  }
+  return choices;
+}
+
 }  // namespace
 
 AnswerShape::AnswerShape(const GenerationRequest& request)
@@ -27,13 +38,9 @@ AnswerShape::AnswerShape(const GenerationRequest& request)
       ends(EndTokens::Of(request.calls.front().sampling(), request.eos_token_ids)) {}
 
 StreamAnswer::StreamAnswer(AnswerShape shape, AnswerHead head)
-    : shape_(std::move(shape)), head_(std::move(head)) {
-  for (size_t index = 0; index < shape_.choices(); ++index) {
-    choices_.push_back(
-        {.logprobs = LogprobWriter(shape_.chat, shape_.tokens_as_ids, shape_.ends),
-         .text = ChoiceText(shape_.parse, shape_.old_reasoning_name, head_.id, index)});
-  }
-}
+    : shape_(std::move(shape)),
+      head_(std::move(head)),
+      choices_(ChoicesOf<Choice>(shape_, head_)) {}
 
 std::string StreamAnswer::Event(OrderedJson choices, bool terminal, bool with_prompt) const {
   OrderedJson chunk;
@@ -61,7 +68,7 @@ OrderedJson StreamAnswer::ChoiceJson(size_t index, const AnswerPiece* piece,
   }
   json["logprobs"] = nullptr;
   if (message != nullptr && shape_.logprobs && message->tokens_size() > 0) {
-    json["logprobs"] = choice.logprobs.ToJson(*message);
+    json["logprobs"] = choice.writer.ToJson(*message);
   }
   json["finish_reason"] = nullptr;
   if (message != nullptr && message->has_finish()) {
@@ -127,13 +134,9 @@ std::string StreamAnswer::OnError(const ApiError& error) {
 }
 
 WholeAnswer::WholeAnswer(AnswerShape shape, AnswerHead head)
-    : shape_(std::move(shape)), head_(std::move(head)) {
-  for (size_t index = 0; index < shape_.choices(); ++index) {
-    choices_.push_back(
-        {.writer = LogprobWriter(shape_.chat, shape_.tokens_as_ids, shape_.ends),
-         .text = ChoiceText(shape_.parse, shape_.old_reasoning_name, head_.id, index)});
-  }
-}
+    : shape_(std::move(shape)),
+      head_(std::move(head)),
+      choices_(ChoicesOf<Choice>(shape_, head_)) {}
 
 void WholeAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
   const size_t index = prompt * shape_.choices_per_prompt + message.output();

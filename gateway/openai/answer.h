@@ -50,7 +50,7 @@ class StreamAnswer {
 
  private:
   struct Choice {
-    LogprobWriter logprobs;
+    LogprobWriter writer;
     ChoiceText text;
     bool begun = false;
     std::optional<int32_t> stop_id;  // that ended it
