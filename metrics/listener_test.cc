@@ -1,17 +1,14 @@
 // The port over real connections.
 #include "metrics/listener.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
+#include "base/tcp_client_testing.h"
 #include "metrics/limits.h"
 
 namespace tutti::metrics {
@@ -21,42 +18,12 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-class Client {
- public:
-  explicit Client(const std::string& address) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int port = 0;
-    EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
-    to.sin_port = htons(static_cast<uint16_t>(port));
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
-  }
-  ~Client() { close(fd_); }
-  void Send(const std::string& bytes) const {
-    // A listener that has closed already takes no more.
-    (void)send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  }
-  // All until the end.
-  std::string Read() const {
-    std::string all;
-    char bytes[4096];
-    for (ssize_t n = 0; (n = recv(fd_, bytes, sizeof(bytes), 0)) > 0;) {
-      all.append(bytes, static_cast<size_t>(n));
-    }
-    return all;
-  }
-
- private:
-  const int fd_;
-};
-
 class ListenerTest : public ::testing::Test {
  protected:
   std::string Ask(const std::string& bytes) const {
-    const Client client(listener_->address());
-    client.Send(bytes);
-    return client.Read();
+    TcpClient client(listener_->address());
+    client.SendWhatGoes(bytes);
+    return client.ReadAll();
   }
 
   const std::unique_ptr<Listener> listener_ =
@@ -86,13 +53,13 @@ TEST_F(ListenerTest, RefusesEverythingElse) {
 
 // A newcomer is answered, and the oldest makes way.
 TEST_F(ListenerTest, AnswersBesideConnectionsThatSayNothing) {
-  std::vector<std::unique_ptr<Client>> idle;
+  std::vector<std::unique_ptr<TcpClient>> idle;
   for (size_t i = 0; i < 3 * kConnectionsMax; ++i) {
-    idle.push_back(std::make_unique<Client>(listener_->address()));
-    idle.back()->Send("GET /met");
+    idle.push_back(std::make_unique<TcpClient>(listener_->address()));
+    idle.back()->SendWhatGoes("GET /met");
   }
   EXPECT_THAT(Ask("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), EndsWith("a 1\n"));
-  EXPECT_EQ(idle.front()->Read(), "");
+  EXPECT_EQ(idle.front()->ReadAll(), "");
 }
 
 TEST(Listener, SaysWhatCannotBe) {

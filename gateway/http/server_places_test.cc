@@ -16,9 +16,9 @@ using ::testing::HasSubstr;
 class ManyClients {
  public:
   ManyClients(const std::string& address, const char* from, size_t count) {
-    for (size_t i = 0; i < count; ++i) all.push_back(std::make_unique<Client>(address, from));
+    for (size_t i = 0; i < count; ++i) all.push_back(std::make_unique<TcpClient>(address, from));
   }
-  std::vector<std::unique_ptr<Client>> all;
+  std::vector<std::unique_ptr<TcpClient>> all;
 };
 
 // An address has three quarters of the places; what it has more, it takes from itself.
@@ -26,12 +26,12 @@ TEST_F(ServerTest, OneAddressLeavesPlacesToOthers) {
   Begin(/*connections_max=*/8);
   ManyClients greedy(server_->address(), "127.0.0.2", 40);
   for (int i = 0; i < 2; ++i) {
-    Client modest(server_->address(), "127.0.0.3");
+    TcpClient modest(server_->address(), "127.0.0.3");
     modest.Send(kGet);
     EXPECT_THAT(modest.Read("/one"), HasSubstr("200 OK"));
   }
   // And another of the greedy address is served as well, in the place of one that says nothing.
-  Client also(server_->address(), "127.0.0.2");
+  TcpClient also(server_->address(), "127.0.0.2");
   also.Send(kGet);
   EXPECT_THAT(also.Read("/one"), HasSubstr("200 OK"));
   EXPECT_GE(server_->evicted(), 1);
@@ -49,7 +49,7 @@ TEST_F(ServerTest, WhoDoesNotReadMakesWayWhateverItIsAt) {
   }
   clock_.Advance(kUnreadPatience);
   for (int i = 0; i < 3; ++i) {
-    Client modest(server_->address(), "127.0.0.2");
+    TcpClient modest(server_->address(), "127.0.0.2");
     modest.Send(kGet);
     EXPECT_THAT(modest.Read("/one"), HasSubstr("200 OK"));
     clock_.Advance(kUnreadPatience);
@@ -59,9 +59,9 @@ TEST_F(ServerTest, WhoDoesNotReadMakesWayWhateverItIsAt) {
 // Bytes of one that does not read are its own.
 TEST_F(ServerTest, AnswersThatLieUnreadAreTheirOwners) {
   Begin(kConnectionsMax, /*bodies_bytes_max=*/10 << 20);
-  Client first(server_->address(), "127.0.0.2"), second(server_->address(), "127.0.0.2");
-  Client modest(server_->address(), "127.0.0.3");
-  const auto reply = [&](Client* client, size_t bytes) {
+  TcpClient first(server_->address(), "127.0.0.2"), second(server_->address(), "127.0.0.2");
+  TcpClient modest(server_->address(), "127.0.0.3");
+  const auto reply = [&](TcpClient* client, size_t bytes) {
     client->Send(kPost);
     const auto exchange = handler_.held.get_future().get();
     handler_.held = {};

@@ -14,7 +14,7 @@ using ::testing::StartsWith;
 
 TEST_F(ServerTest, AnswersRequestsThatComeTogetherInOrder) {
   Begin();
-  Client client(server_->address());
+  TcpClient client(server_->address());
   client.Send(std::string(kGet) + kPost + "GET /three HTTP/1.1\r\nHost: a\r\n\r\n");
   const auto exchange = handler_.held.get_future().get();
   EXPECT_EQ(exchange->request().body, "hi");
@@ -32,12 +32,12 @@ TEST_F(ServerTest, AnswersRequestsThatComeTogetherInOrder) {
 
 TEST_F(ServerTest, EndsRequestsThatTakeTooLong) {
   Begin();
-  Client idle(server_->address()), head(server_->address()), body(server_->address());
+  TcpClient idle(server_->address()), head(server_->address()), body(server_->address());
   idle.Send(kGet);
   idle.Read("/one");
   head.Send("GET / HT");
   body.Send(std::string(kPost).substr(0, sizeof(kPost) - 2));
-  Client after(server_->address());
+  TcpClient after(server_->address());
   // Whoever is answered came after them.
   after.Send(kGet);
   after.Read("/one");
@@ -51,17 +51,17 @@ TEST_F(ServerTest, EndsRequestsThatTakeTooLong) {
 
 TEST_F(ServerTest, EndsTheLongestIdleForANewcomer) {
   Begin(/*connections_max=*/2);
-  Client first(server_->address());
+  TcpClient first(server_->address());
   first.Send(kGet);
   first.Read("/one");
   // The connection is idle when the loop has seen the end of its write, which is not yet seen when
   // the client has the bytes.
   for (int i = 0; i < 2; ++i) OnLoop([] {});
   clock_.Advance(std::chrono::seconds(1));
-  Client second(server_->address());
+  TcpClient second(server_->address());
   second.Send(kGet);
   second.Read("/one");
-  Client third(server_->address());
+  TcpClient third(server_->address());
   third.Send(kGet);
   EXPECT_THAT(third.Read("/one"), HasSubstr("200 OK"));
   EXPECT_EQ(first.ReadAll(), "");
@@ -71,7 +71,7 @@ TEST_F(ServerTest, EndsTheLongestIdleForANewcomer) {
 
 TEST_F(ServerTest, TellsTheHandlerOfClientsThatGo) {
   Begin();
-  Client client(server_->address());
+  TcpClient client(server_->address());
   client.Send(kPost);
   const auto exchange = handler_.held.get_future().get();
   client.Close();
@@ -85,7 +85,7 @@ TEST_F(ServerTest, TellsTheHandlerOfClientsThatGo) {
 // Its request may have been read by another thread until then.
 TEST_F(ServerTest, TellsOfClientsThatHaveGoneBeforeTheHandlerAsked) {
   Begin();
-  Client client(server_->address());
+  TcpClient client(server_->address());
   client.Send(kPost);
   const auto exchange = handler_.held.get_future().get();
   client.Close();
@@ -96,7 +96,7 @@ TEST_F(ServerTest, TellsOfClientsThatHaveGoneBeforeTheHandlerAsked) {
 
 TEST_F(ServerTest, EndsClientsThatSendMoreThanIsKeptBeforeTheirAnswer) {
   Begin();
-  Client client(server_->address());
+  TcpClient client(server_->address());
   client.Send(kPost + std::string(4 * kHeadBytesMax, 'x'));
   handler_.held.get_future().get();
   while (handler_.gone == 0) std::this_thread::yield();
@@ -105,12 +105,12 @@ TEST_F(ServerTest, EndsClientsThatSendMoreThanIsKeptBeforeTheirAnswer) {
 
 TEST_F(ServerTest, EndsSlowHeadsForANewcomer) {
   Begin(/*connections_max=*/2);
-  Client held(server_->address()), slow(server_->address());
+  TcpClient held(server_->address()), slow(server_->address());
   held.Send(kPost);
   handler_.held.get_future().wait();
   slow.Send("GET / HT");
   for (int i = 0; i < 2; ++i) OnLoop([] {});
-  Client newcomer(server_->address());
+  TcpClient newcomer(server_->address());
   newcomer.Send(kGet);
   EXPECT_THAT(newcomer.Read("/one"), HasSubstr("200 OK"));
   EXPECT_EQ(slow.ReadAll(), "");
@@ -120,7 +120,7 @@ TEST_F(ServerTest, EndsSlowHeadsForANewcomer) {
 TEST_F(ServerTest, TakesSmallBodiesWhileLargeOnesAreTooMany) {
   Begin(kConnectionsMax, /*bodies_bytes_max=*/400'000);
   const std::string head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 80000\r\n\r\n";
-  Client first(server_->address()), second(server_->address()), small(server_->address());
+  TcpClient first(server_->address()), second(server_->address()), small(server_->address());
   first.Send(head + std::string(79'999, 'x'));
   second.Send(head + std::string(79'999, 'x'));
   // Whichever came to the bound is refused, and gives its room to the other.
@@ -139,7 +139,7 @@ TEST_F(ServerTest, TakesSmallBodiesWhileLargeOnesAreTooMany) {
 TEST_F(ServerTest, ReadsNoBodyOfRequestsThatAreRefusedByTheirHead) {
   Begin();
   const std::string head = "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: wrong\r\n";
-  Client client(server_->address());
+  TcpClient client(server_->address());
   // Larger than what the system keeps for both ends.
   const std::string body(15 << 20, 'x');
   client.Send(head + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n");
@@ -157,18 +157,18 @@ TEST_F(ServerTest, ReadsNoBodyOfRequestsThatAreRefusedByTheirHead) {
   sends.join();
   EXPECT_LE(read(), kMost);
   // A client that waits for a word before the body is sent does not get it.
-  Client polite(server_->address());
+  TcpClient polite(server_->address());
   polite.Send(head + "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
   EXPECT_THAT(polite.Read("no key"), StartsWith("HTTP/1.1 401"));
   // And in chunks.
-  Client chunks(server_->address());
+  TcpClient chunks(server_->address());
   chunks.Send(head + "Transfer-Encoding: chunked\r\n\r\n5\r\n");
   EXPECT_THAT(chunks.Read("no key"), StartsWith("HTTP/1.1 401"));
 }
 
 TEST_F(ServerTest, SendsLargeAnswersWhole) {
   Begin();
-  Client client(server_->address());
+  TcpClient client(server_->address());
   client.Send(kPost);
   const auto exchange = handler_.held.get_future().get();
   std::string body;
@@ -179,7 +179,7 @@ TEST_F(ServerTest, SendsLargeAnswersWhole) {
 
 TEST_F(ServerTest, EndsStreamsWhoseReaderIsTooSlow) {
   Begin();
-  Client client(server_->address());
+  TcpClient client(server_->address());
   client.Send(kPost);
   const auto exchange = handler_.held.get_future().get();
   OnLoop([&] { exchange->Begin({.body = "first"}); });
@@ -197,7 +197,7 @@ TEST_F(ServerTest, EndsStreamsWhoseReaderIsTooSlow) {
 // The last events of an answer repeat its text.
 TEST_F(ServerTest, MuchAtOnceDoesNotMakeAReaderSlow) {
   Begin();
-  Client client(server_->address());
+  TcpClient client(server_->address());
   client.Send(kPost);
   const auto exchange = handler_.held.get_future().get();
   const std::string piece(4 << 20, 'x');
@@ -213,7 +213,7 @@ TEST_F(ServerTest, MuchAtOnceDoesNotMakeAReaderSlow) {
 
 TEST_F(ServerTest, DrainsEachConnectionAtItsAnswersEnd) {
   Begin();
-  Client idle(server_->address()), client(server_->address());
+  TcpClient idle(server_->address()), client(server_->address());
   idle.Send(kGet);
   idle.Read("/one");
   client.Send(kPost);
@@ -228,7 +228,7 @@ TEST_F(ServerTest, DrainsEachConnectionAtItsAnswersEnd) {
 
 TEST_F(ServerTest, TellsClientsThatWaitToSendTheirBody) {
   Begin();
-  Client client(server_->address());
+  TcpClient client(server_->address());
   client.Send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
   EXPECT_EQ(client.Read("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   client.Send("hi");

@@ -1,11 +1,8 @@
 // An HTTP server over real connections, under a clock of the test's.
 #pragma once
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <functional>
@@ -16,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/numbers.h"
+#include "base/tcp_client_testing.h"
 #include "door/byte_budget.h"
 #include "gateway/http/server.h"
 
@@ -50,56 +47,6 @@ class Handler : public HttpHandler {
   }
   std::promise<std::shared_ptr<Exchange>> held;
   std::atomic<int> gone{0};
-};
-
-class Client {
- public:
-  // `from`: an address of this machine.
-  explicit Client(const std::string& address, const char* from = "127.0.0.1")
-      : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in own{};
-    own.sin_family = AF_INET;
-    inet_pton(AF_INET, from, &own.sin_addr);
-    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&own), sizeof(own)), 0);
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int port = 0;
-    EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
-    to.sin_port = htons(static_cast<uint16_t>(port));
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
-  }
-  ~Client() { Close(); }
-  void Close() {
-    if (fd_ >= 0) close(std::exchange(fd_, -1));
-  }
-  void Send(const std::string& bytes) {
-    EXPECT_EQ(send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(bytes.size()));
-  }
-  // Sends until the other end takes no more.
-  void SendWhatGoes(const std::string& bytes) {
-    for (size_t sent = 0; sent < bytes.size();) {
-      const ssize_t n = send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-      if (n <= 0) return;
-      sent += static_cast<size_t>(n);
-    }
-  }
-  // Reads until what came ends with `end`, or the connection does.
-  std::string Read(const std::string& end) {
-    std::string all;
-    char piece[4096];
-    while (all.size() < end.size() || !all.ends_with(end) || end.empty()) {
-      const ssize_t n = recv(fd_, piece, sizeof(piece), 0);
-      if (n <= 0) return all;
-      all.append(piece, static_cast<size_t>(n));
-    }
-    return all;
-  }
-  std::string ReadAll() { return Read(""); }
-
- private:
-  int fd_;
 };
 
 class ServerTest : public ::testing::Test {
