@@ -2,7 +2,8 @@
 gateway is known to itself alone.
 
 Folders, not file names, say what a file may see. Tests, benchmarks and tools may include anything;
-nothing of the product includes them. The table of folders in docs/ARCHITECTURE.md says the same.
+nothing of the product includes them. The table of folders in docs/ARCHITECTURE.md says the same, and
+so do the lines "May include: ..." of the folders' READMEs.
 """
 import os
 import re
@@ -44,6 +45,8 @@ MESSAGES = "tutti/"
 GRPC_HEADERS = ("grpc/", "grpcpp/")
 GRPC_MESSAGES = ".grpc.pb.h"
 ARCHITECTURE = "docs/ARCHITECTURE.md"
+_MAY_INCLUDE = re.compile(r"^May include:? ([^.;]*)", re.MULTILINE)
+_ASIDE = re.compile(r"\([^()]*\)")
 _ROW = re.compile(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|$", re.MULTILINE)
 
 
@@ -71,7 +74,7 @@ def check(tree):
         if top in LAYERS and "/" in path and not is_test(path):
             for line, header in tree.source(path).includes():
                 problems += [Problem(path, line, text) for text in _wrong(path, top, header)]
-    return problems + list(_check_table(tree))
+    return problems + list(_check_table(tree)) + list(_check_readmes(tree))
 
 
 def _check_table(tree):
@@ -85,6 +88,18 @@ def _check_table(tree):
         if folder not in rows or named != LAYERS[folder]:
             yield Problem(ARCHITECTURE, line, f"{folder} may include "
                                               f"{', '.join(LAYERS[folder]) or 'nothing'}")
+
+
+def _check_readmes(tree):
+    """A line "May include: a, b (some), the system" of a folder's README, if it has one."""
+    for folder, below in LAYERS.items():
+        readme = f"{folder}/README.md"
+        text = tree.text(readme) if readme in tree.file_set else ""
+        for match in _MAY_INCLUDE.finditer(text):
+            named = [name for name in re.findall(r"\w+", _ASIDE.sub("", match.group(1))) if name in LAYERS]
+            if named != below:
+                yield Problem(readme, text.count("\n", 0, match.start()) + 1,
+                              f"{folder} may include {', '.join(below) or 'nothing'}")
 
 
 def _protocol_of(path):
