@@ -196,7 +196,7 @@ void EngineLoop::Handle(Item item, Instant now) {
   std::visit(Overloaded{
                  [&](Event& event) {
                    if (std::holds_alternative<RequestArrived>(event)) --waiting_requests_;
-                   engine_.Handle(event, now, &actions_);
+                   engine_.Handle(std::move(event), now, &actions_);
                  },
                  [&](LinkOpened& opened) { HandleOpened(std::move(opened), now); },
                  [&](LinkFrame& frame) { HandleFrame(std::move(frame), now); },
