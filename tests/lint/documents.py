@@ -5,8 +5,9 @@ words that look like a path: those that begin with a folder of the tree, and nam
 path may be a file, a folder, a file without its suffix, a decision's number, or a pattern that
 matches one (with `*`, `{cpu,cuda}`, `<name>`); it counts from the root, from proto/ or from its
 document's own folder. What has no slash may be a file of any folder. A name that a document gives
-beside a source, as `file`: `Name` or in the next cell of a table, is in that source. Every decision
-has a number of its own and is linked in the index of decisions; one that another replaces says so.
+beside a source, as `file`: `Name` or in the next cell of a table, is in that source; so is a name
+in parentheses (`Name`) of a numbered item that begins with a source. Every decision has a number
+of its own and is linked in the index of decisions; one that another replaces says so.
 """
 import fnmatch
 import io
@@ -26,6 +27,8 @@ _TOP_LINES = 8
 _WORD = re.compile(r"(?<![\w/.~$%@:\-{<>*])(?:\.{1,2}/)*[\w{<*.][\w./*{},<>+-]*")
 _NAMED_FILE = re.compile(rf"^[\w./*{{}},<>+-]*\w(?:\.{_SOURCE}|\.{{[a-z,]+}})$")
 _NAME_IN_SOURCE = re.compile(r"`([\w./-]+\.(?:h|cc|cu|proto))`(?:: | \| )`([\w:~]+)(?:\(\))?`")
+_ITEM_OF_SOURCE = re.compile(r"^\d+\. (?:and )?`([\w./-]+\.(?:h|cc|cu))`")
+_NAME_IN_ITEM = re.compile(r"\(`([\w:~]+)`\)")
 _LINK = re.compile(r"(?<!!)!?\[[^\]\n]*\]\(([^)\s]+)[^)\n]*\)|^\[[^\]\n]+\]:\s*(\S+)", re.MULTILINE)
 _HEADING = re.compile(r"^#+\s+(.*?)\s*$", re.MULTILINE)
 
@@ -117,13 +120,18 @@ def _check_document(index, path, text):
         line = text.count("\n", 0, match.start()) + 1
         if not re.match(r"[a-z]+:", target) and not _link_exists(index, path, target):
             yield Problem(path, line, f"the link's target {target} does not exist")
+    item = None
     for number, line in enumerate(text.split("\n"), 1):
         yield from _check_words(index, path, number, _LINK.sub(" ", line))
-        yield from _check_names(index, path, number, line)
+        if not line.startswith("  "):
+            begun = _ITEM_OF_SOURCE.match(line)
+            item = begun and begun.group(1)
+        in_item = [(item, name) for name in _NAME_IN_ITEM.findall(line)] if item else []
+        yield from _check_names(index, path, number, _NAME_IN_SOURCE.findall(line) + in_item)
 
 
-def _check_names(index, path, number, line):
-    for source, name in _NAME_IN_SOURCE.findall(line):
+def _check_names(index, path, number, named):
+    for source, name in named:
         if source in index.tree.file_set and not all(
                 re.search(rf"\b{part}\b", index.tree.text(source))
                 for part in re.findall(r"\w+", name)):

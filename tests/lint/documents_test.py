@@ -32,6 +32,12 @@ class DocumentsTest(PlantedTest):
                      "`/usr/include/loop.h`", "`decisions/0004-shards.md`"):
             self.told(f"\nSee {word}.\n")
 
+    def test_names_in_an_item_of_a_source(self):
+        files = {"worker/b.h": "void Free(int block);\n"}
+        self.told("1. `worker/b.h` frees (`Free`),\n   and so on (`Frees`).\n", "docs/A.md:2: worker/b.h has no Frees",
+                  files=files)
+        self.told("1. `worker/b.h` frees (`Free`).\n\nThen (`Frees`).\n2. Others (`Frees`).\n", files=files)
+
     def test_names_beside_a_source(self):
         files = {"worker/b.h": "class A {\n  void Free(int block);\n};\n"}
         for name in ("A::Frees", "B::Free", "free", "block_"):
