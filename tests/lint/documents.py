@@ -6,7 +6,8 @@ path may be a file, a folder, a file without its suffix, a decision's number, or
 matches one (with `*`, `{cpu,cuda}`, `<name>`); it counts from the root, from proto/ or from its
 document's own folder. What has no slash may be a file of any folder. A name that a document gives
 beside a source, as `file`: `Name` or in the next cell of a table, is in that source; so is a name
-in parentheses (`Name`) of a numbered item that begins with a source. Every decision has a number
+in parentheses (`Name`) of a numbered item that begins with a source. A member, as `A::B`, is named by
+some source; decisions may name what was there at their time. Every decision has a number
 of its own and is linked in the index of decisions; one that another replaces says so.
 """
 import fnmatch
@@ -29,6 +30,7 @@ _NAMED_FILE = re.compile(rf"^[\w./*{{}},<>+-]*\w(?:\.{_SOURCE}|\.{{[a-z,]+}})$")
 _NAME_IN_SOURCE = re.compile(r"`([\w./-]+\.(?:h|cc|cu|proto))`(?:: | \| )`([\w:~]+)(?:\(\))?`")
 _ITEM_OF_SOURCE = re.compile(r"^\d+\. (?:and )?`([\w./-]+\.(?:h|cc|cu))`")
 _NAME_IN_ITEM = re.compile(r"\(`([\w:~]+)`\)")
+_MEMBER = re.compile(r"`((?:[A-Za-z_]\w*::)+[A-Za-z_]\w*)(?:\(\))?`")
 _LINK = re.compile(r"(?<!!)!?\[[^\]\n]*\]\(([^)\s]+)[^)\n]*\)|^\[[^\]\n]+\]:\s*(\S+)", re.MULTILINE)
 _HEADING = re.compile(r"^#+\s+(.*?)\s*$", re.MULTILINE)
 
@@ -79,10 +81,18 @@ class _Index:
         self.paths = tree.file_set | tree.folders
         stems = {os.path.splitext(path)[0] for path in tree.files}
         self.known = self.paths | stems
+        self._words = None
         self.names = {os.path.basename(path) for path in self.known}
         self.tops = {folder.split("/")[0] for folder in tree.folders} - MADE
         self.libraries = {header.split("/")[0] for path in tree.cpp_files()
                           for _, header in tree.source(path).includes()} - self.tops
+
+    def words(self):
+        """All words of C++, CUDA and proto files."""
+        if self._words is None:
+            self._words = {word for path in self.tree.cpp_files() + self.tree.with_suffix(".proto")
+                           for word in re.findall(r"\w+", self.tree.text(path))}
+        return self._words
 
     def exists(self, word, path):
         """Whether `word`, named in the file `path`, is a path of the tree."""
@@ -126,8 +136,13 @@ def _check_document(index, path, text):
         if not line.startswith("  "):
             begun = _ITEM_OF_SOURCE.match(line)
             item = begun and begun.group(1)
-        in_item = [(item, name) for name in _NAME_IN_ITEM.findall(line)] if item else []
-        yield from _check_names(index, path, number, _NAME_IN_SOURCE.findall(line) + in_item)
+        named = _NAME_IN_SOURCE.findall(line)
+        named += [(item, name) for name in _NAME_IN_ITEM.findall(line)] if item else []
+        yield from _check_names(index, path, number, named)
+        members = set() if path.startswith(DECISIONS) else set(_MEMBER.findall(line))
+        for member in sorted(members - {name for _, name in named}):
+            if not index.words().issuperset(member.split("::")):
+                yield Problem(path, number, f"no source has {member}")
 
 
 def _check_names(index, path, number, named):

@@ -38,6 +38,12 @@ class DocumentsTest(PlantedTest):
                   files=files)
         self.told("1. `worker/b.h` frees (`Free`).\n\nThen (`Frees`).\n2. Others (`Frees`).\n", files=files)
 
+    def test_members_of_no_source(self):
+        files = {"worker/b.h": "class A {\n  void Free(int block);\n};\n"}
+        for text in ("See `A::Frees`.", "It `B::Free()` it."):
+            self.told(text + "\n", "docs/A.md:1: no source has ", files=files)
+        self.told("See `A::Free`, `A::Free()` and `a::b c`.\n", files=files)
+
     def test_names_beside_a_source(self):
         files = {"worker/b.h": "class A {\n  void Free(int block);\n};\n"}
         for name in ("A::Frees", "B::Free", "free", "block_"):
