@@ -26,7 +26,7 @@ LAYERS = {
     "coordinator": ["base", "program", "proto", "metrics", "text", "model", "transport",
                     "placement", "door"],
     "worker": ["base", "program", "proto", "metrics", "kernels", "model", "transport"],
-    "client": ["base", "program", "proto", "kernels", "text", "model", "transport", "placement"],
+    "client": ["base", "program", "proto", "kernels", "model", "transport", "placement"],
     "gateway": ["base", "program", "proto", "metrics", "transport", "door", "client"],
 }
 # Folders of the tree that are no part of the product and may include all of it.
