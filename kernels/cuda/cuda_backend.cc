@@ -44,7 +44,7 @@ class CudaBackend : public Backend {
         exchange_(runtime_.get(), std::move(nccl)),
         remark_(wide.remark),
         products_(runtime_.get(), wide),
-        attention_(runtime_.get(), wide.used) {}
+        attention_(runtime_.get(), wide.attends) {}
 
   FamilyOperators* family_operators() override { return &family_operators_; }
   JoinedOperators* joined_operators() override { return &joined_operators_; }

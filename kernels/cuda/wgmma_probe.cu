@@ -297,14 +297,17 @@ int64_t LaunchType(const WgmmaProbeArgs& args, int blocks, Launcher* launcher) {
 }
 template <bool kBf16>
 int64_t LaunchWidths(const WgmmaProbeArgs& args, int blocks, Launcher* launcher) {
-  return LaunchType<kBf16, 128, 64, 32, 16, 8, 4>(args, blocks, launcher) +
-         LaunchSides<kBf16>(args, blocks, launcher);
+  return LaunchType<kBf16, 128, 64, 32, 16, 8, 4>(args, blocks, launcher);
 }
 
 }  // namespace
 
 int64_t LaunchWgmmaProbe(const WgmmaProbeArgs& args, int blocks, Launcher* launcher) {
   return LaunchWidths<true>(args, blocks, launcher) + LaunchWidths<false>(args, blocks, launcher);
+}
+
+int64_t LaunchWgmmaSidesProbe(const WgmmaProbeArgs& args, int blocks, Launcher* launcher) {
+  return LaunchSides<true>(args, blocks, launcher) + LaunchSides<false>(args, blocks, launcher);
 }
 
 }  // namespace tutti::kernels::cuda

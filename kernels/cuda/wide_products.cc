@@ -62,6 +62,27 @@ absl::StatusOr<bool> WgmmaIsSwitchedOff() {
 
 }  // namespace
 
+WideProducts WideProductsOf(const WgmmaProbe& probe, int32_t multiprocessors) {
+  WideProducts answer = {.multiprocessors = multiprocessors};
+  if (probe.different > 0) {
+    answer.remark =
+        absl::StrCat("many rows are multiplied by mma.sync, as wgmma gave other bits for ",
+                     probe.different, " of ", probe.compared, " sums");
+    return answer;
+  }
+  answer.used = true;
+  answer.remark =
+      absl::StrCat("many rows are multiplied by wgmma, which gave the bits of mma.sync for ",
+                   probe.compared, " sums");
+  answer.attends = probe.sides_different == 0;
+  if (!answer.attends) {
+    absl::StrAppend(&answer.remark, "; they attend by mma.sync, as wgmma gave other bits for ",
+                    probe.sides_different, " of ", probe.sides_compared,
+                    " sums with its sides changed");
+  }
+  return answer;
+}
+
 absl::StatusOr<WideProducts> ChooseWideProducts(const WideDevice& device, Runtime* runtime) {
   constexpr int kHopper = 90;
   TUTTI_ASSIGN_OR_RETURN(const bool is_off, WgmmaIsSwitchedOff());
@@ -77,17 +98,7 @@ absl::StatusOr<WideProducts> ChooseWideProducts(const WideDevice& device, Runtim
                                "tried: ",
                                probe.status().message())};
   }
-  WideProducts answer = {.multiprocessors = device.multiprocessors};
-  if (probe->different > 0) {
-    answer.remark =
-        absl::StrCat("many rows are multiplied by mma.sync, as wgmma gave other bits for ",
-                     probe->different, " of ", probe->compared, " sums");
-  } else {
-    answer.used = true;
-    answer.remark =
-        absl::StrCat("many rows are multiplied by wgmma, which gave the bits of mma.sync for ",
-                     probe->compared, " sums");
-  }
+  const WideProducts answer = WideProductsOf(*probe, device.multiprocessors);
   ProcessAnswers().Remember(device.id, answer);
   return answer;
 }

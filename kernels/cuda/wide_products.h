@@ -18,6 +18,7 @@ namespace tutti::kernels::cuda {
 
 struct WideProducts {
   bool used = false;
+  bool attends = false;  // many rows attend by wgmma, too (attention_hopper.h)
   int32_t multiprocessors = 1;
   std::string remark;  // for a log, why; "" where there was nothing to choose
   // Set: weights lie as it reads them, and it multiplies many rows with 16-bit ones.
@@ -38,6 +39,9 @@ struct WideDevice {
   int32_t multiprocessors = 1;
   int probe_blocks = 1;
 };
+struct WgmmaProbe;
+// By what a probe found.
+WideProducts WideProductsOf(const WgmmaProbe& probe, int32_t multiprocessors);
 // Asks the device (wgmma_probe.h) where it may have wgmma and TUTTI_WGMMA does not say "off". Its
 // answer is remembered by the process; one that could not be had is asked for again.
 // INVALID_ARGUMENT: TUTTI_WGMMA is neither "on" nor "off".  Thread: any.

@@ -182,6 +182,21 @@ TEST(WideProductsTest, AreUsedWhereTheDeviceGivesTheSameBits) {
   }
 }
 
+// A device on which left and right may not change places.
+TEST(WideProductsTest, RowsMayAttendInAnotherWayThanTheyAreMultiplied) {
+  const Faultless after;
+  EXPECT_TRUE(Choose("both", 90).attends);
+  WgmmaProbe probe = {.compared = 70, .sides_compared = 9, .sides_different = 2};
+  const WideProducts choice = WideProductsOf(probe, 3);
+  EXPECT_TRUE(choice.used);
+  EXPECT_FALSE(choice.attends);
+  EXPECT_EQ(choice.remark,
+            "many rows are multiplied by wgmma, which gave the bits of mma.sync for 70 sums; they "
+            "attend by mma.sync, as wgmma gave other bits for 2 of 9 sums with its sides changed");
+  probe = {.compared = 70, .different = 1, .sides_compared = 9};
+  EXPECT_FALSE(WideProductsOf(probe, 3).attends);
+}
+
 // A process makes many backends; a device that was asked is not asked again.
 TEST(WideProductsTest, AnAnswerIsRememberedForItsDevice) {
   const Faultless after;
@@ -243,8 +258,8 @@ TEST(WgmmaProbeTest, FindsWhatDiffersSomewhere) {
     const auto probe = ProbeWgmma(runtime.get(), kWgmmaProbeKinds);
     EXPECT_TRUE(probe.ok()) << probe.status();
     // Both types, with and without a sum before, 64 by 256 down to 8; with sides changed 64 by 64.
-    EXPECT_EQ(probe->compared,
-              int64_t{kWgmmaProbeKinds} * (4 * 64 * (256 + 128 + 64 + 32 + 16 + 8) + 2 * 64 * 64));
+    EXPECT_EQ(probe->compared, int64_t{kWgmmaProbeKinds} * 4 * 64 * (256 + 128 + 64 + 32 + 16 + 8));
+    EXPECT_EQ(probe->sides_compared, int64_t{kWgmmaProbeKinds} * 2 * 64 * 64);
     return probe->different;
   };
   EXPECT_EQ(different(), 0);
