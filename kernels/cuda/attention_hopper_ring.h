@@ -125,14 +125,6 @@ TUTTI_DEVICE void BringTiles(const AttentionArgs& args, const AttentionItem& ite
   }
 }
 
-// Where the result of a pair begins: in args.packed.rows, or in args.out.
-TUTTI_DEVICE int64_t TargetOfPair(const AttentionArgs& args, int64_t row, int64_t head) {
-  const auto k = static_cast<int32_t>(head * args.head_dim);
-  if (args.packed.rows == nullptr) return row * args.out_stride + k;
-  return PackedRowIndex(row, PackedK(args.packed.leaves, k), Chunks(args.packed.leaves),
-                        args.packed.pieces);
-}
-
 // Looks for Inf and NaN among the values of slots [begin, end) of a tile, if there are any: those
 // that only some pairs of the warpgroup may see. Each warp then says what it found.
 template <bool kBf16, class Shape>
@@ -176,13 +168,6 @@ TUTTI_DEVICE void KeepHalf(int g, float (&largest)[kGroupPairs / 4]) {
     const float other = upper ? largest[i] : largest[i + kKept];
     largest[i] = fmaxf(own, ShuffleXor(other, kKept * 2));
   }
-}
-
-// The words of slots `slot` to `slot` + 3 without those after `last`.
-TUTTI_DEVICE void KeepWordsUpTo(int32_t slot, int32_t last, uint32_t (&words)[4]) {
-  const TwoWords mask = SlotsUpTo(slot, last);
-  TUTTI_UNROLL
-  for (int i = 0; i < 4; ++i) words[i] &= mask.w[i / 2];
 }
 
 }  // namespace tutti::kernels::cuda

@@ -10,6 +10,7 @@
 // 64 pairs] dims 16 w to 16 w + 15 of each 64.
 #pragma once
 
+#include "kernels/cuda/attention_hopper_pairs.h"
 #include "kernels/cuda/attention_hopper_ring.h"
 #include "kernels/cuda/attention_softmax.h"
 #include "kernels/cuda/number_formats.h"
@@ -24,34 +25,36 @@ class PairAttender {
                             int warp, const TileRing<Shape>& ring)
       : args_(args),
         item_(item),
-        head_(head),
         ring_(ring),
+        pairs_(PairsOfGroup(item, args.group, head, warp / kGroupWarps)),
         warp_(warp % kGroupWarps),
         g_(Lane() / 4),
         t_(Lane() % 4),
         queries_(ring.shared + Shape::kGroupsAt + warp / kGroupWarps * Shape::kGroupBytes),
         weights_(queries_ + Shape::kQueryBytes),
-        memory_(*reinterpret_cast<GroupMemory*>(weights_ + Shape::kWeightBytes)) {
-    begin_ = item.pair_begin + warp / kGroupWarps * kGroupPairs;
-    end_ = begin_ + kGroupPairs < item.pair_end ? begin_ + kGroupPairs : item.pair_end;
-    smallest_ = item.first_position + begin_ / args.group;
-    largest_ = item.first_position + (end_ - 1) / args.group;
-  }
+        memory_(*reinterpret_cast<GroupMemory*>(weights_ + Shape::kWeightBytes)) {}
 
   TUTTI_DEVICE void Run() {
-    const bool active = begin_ < end_;
-    if (active) Prepare();
+    const bool active = pairs_.begin < pairs_.end;
+    if (active) {
+      PrepareQueries<kBf16, Shape>(args_, item_, pairs_, warp_, queries_, &memory_);
+      FenceAsyncProxy();
+      SyncWarpgroup();
+    }
     float values[Shape::kDimTiles][kGroupPairs / 2] = {};
     TUTTI_KEEP_LOOP
     for (int32_t tile = item_.tile_begin; tile < item_.tile_end; ++tile) {
-      if (active && tile * kAttentionTile <= largest_) {
+      if (active && tile * kAttentionTile <= pairs_.largest) {
         AttendTile(tile * kAttentionTile, values);
       } else {
         PassOver();
         PassOver();
       }
     }
-    if (active) StoreResult(values);
+    if (!active) return;
+    ShareSums();
+    SyncWarpgroup();
+    StoreResult<Shape>(args_, memory_, warp_, values);
   }
 
  private:
@@ -66,41 +69,9 @@ class PairAttender {
     ring_.Release();
   }
 
-  // Queries, rounded, as WideActivationIndex has 64 rows; and what is known of each pair.
-  TUTTI_DEVICE void Prepare() {
-    TUTTI_KEEP_LOOP
-    for (int tile = warp_; tile < kPairTiles; tile += kGroupWarps) {
-      const int32_t pair = begin_ + tile * kPieceRows + g_;
-      const int64_t row = item_.first_row + pair / args_.group;
-      const int64_t head = head_ * args_.group + pair % args_.group;
-      const float* const from =
-          args_.q + row * args_.q_stride + head * Shape::kDim + t_ * (kChunkK / 4);
-      auto* const to =
-          reinterpret_cast<uint32_t*>(queries_ + tile * (kPieceRows * kChunkK * 2)) + Lane();
-      TUTTI_UNROLL
-      for (int c = 0; c < Shape::kDim / kChunkK; ++c) {
-        float q[8];
-        TUTTI_UNROLL
-        for (int i = 0; i < 8; ++i) q[i] = pair < end_ ? from[c * kChunkK + i] : 0;
-        TUTTI_UNROLL
-        for (int w = 0; w < 4; ++w) {
-          to[c * (Shape::kQueryChunkBytes / 4) + w * kWarp] =
-              RoundedPair<kBf16>(q[2 * w], q[2 * w + 1]);
-        }
-      }
-      if (t_ == 0) {
-        const int i = tile * kPieceRows + g_;
-        memory_.position[i] = pair < end_ ? item_.first_position + pair / args_.group : -1;
-        memory_.target[i] = pair < end_ ? TargetOfPair(args_, row, head) : 0;
-      }
-    }
-    FenceAsyncProxy();
-    SyncWarpgroup();
-  }
-
   TUTTI_DEVICE void AttendTile(int32_t first_slot, Values& values) {
     // Whether some pair may not see all slots of the tile.
-    const bool at_end = first_slot + kAttentionTile - 1 > smallest_;
+    const bool at_end = first_slot + kAttentionTile - 1 > pairs_.smallest;
     {
       Scores scores;
       Score(scores);
@@ -110,23 +81,27 @@ class PairAttender {
       StoreWeights(scores);
     }
     ring_.AwaitFull();
+    ValueWords left;
+    LoadValues(first_slot, at_end, pairs_.largest, left);
     const bool may_be_alone =
-        at_end && FindNotFinite<kBf16, Shape>(ring_.data(), warp_, smallest_ + 1 - first_slot,
-                                              largest_ + 1 - first_slot, &memory_);
+        at_end && FindNotFinite<kBf16, Shape>(ring_.data(), warp_, pairs_.smallest + 1 - first_slot,
+                                              pairs_.largest + 1 - first_slot, &memory_);
     FenceAsyncProxy();
     SyncWarpgroup();
     const bool alone = may_be_alone && AnyOf(memory_.not_finite);
     {
-      ValueWords left;
       Values sums;
-      StartValues(first_slot, at_end, largest_, left, sums);
+      StartValues(left, sums);
+      if (!alone) ring_.Release();
       FoldSums();
       AcceptValues(sums);
       SyncWarpgroup();
       if (!alone) FoldAll(sums, values);
     }
-    if (alone) WeighAlone(first_slot, values);
-    ring_.Release();
+    if (alone) {
+      WeighAlone(first_slot, values);
+      ring_.Release();
+    }
   }
 
   TUTTI_DEVICE void Score(Scores& scores) {
@@ -195,8 +170,6 @@ class PairAttender {
       }
     }
   }
-  // Of the scores or values that a thread has of a matrix, number i.
-  TUTTI_DEVICE int ColumnOf(int i) const { return i / 4 * kPieceRows + 2 * t_ + i % 2; }
 
   // The largest score of each pair in the warp's slots. Lanes of the same pairs halve them, until
   // lane 4 g + t has those of pairs 8 g + 2 t and 8 g + 2 t + 1.
@@ -218,7 +191,8 @@ class PairAttender {
   // next two in the next core matrix: the places of k that attention_tile.h has.
   TUTTI_DEVICE void StoreWeights(const Scores& scores) const {
     char* const to = weights_ + (2 * warp_ + g_ / 4) * kWeightUnitBytes + 2 * t_ * 16 + g_ % 4 * 4;
-    const bool odd = g_ % 2 != 0;
+    // Score's turns of neighbouring slots.
+    const uint32_t turn = 0x3210u ^ static_cast<uint32_t>(g_ % 2) * 0x2222u;
     TUTTI_UNROLL
     for (int i = 0; i < kGroupPairs / 4; ++i) {
       const int at = i / 2 * 4 + i % 2;
@@ -229,17 +203,15 @@ class PairAttender {
         const uint32_t word =
             RoundedPair<kBf16>(Exp2(scores[half][at] - base), Exp2(scores[half][at + 2] - base));
         *reinterpret_cast<uint32_t*>(to + i / 2 * kWeightPairsBytes + half * kCoreMatrixBytes +
-                                     i % 2 * 16) = odd ? word << 16 | word >> 16 : word;
+                                     i % 2 * 16) = PermuteBytes(word, turn);
       }
     }
   }
 
-  // Starts sums = weights * values, of slots up to `last`.
-  TUTTI_DEVICE void StartValues(int32_t first_slot, bool at_end, int32_t last, ValueWords& values,
-                                Values& sums) {
+  // Values of slots up to `last`.
+  TUTTI_DEVICE void LoadValues(int32_t first_slot, bool at_end, int32_t last,
+                               ValueWords& values) const {
     const char* const from = ring_.data() + ((16 * warp_ + g_) * kKvUnit + 4 * t_) * 2;
-    const uint64_t weights =
-        MatrixDescriptor(SharedAddress(weights_), kCoreMatrixBytes, kWeightPairsBytes);
     TUTTI_UNROLL
     for (int tile = 0; tile < Shape::kDimTiles; ++tile) {
       TUTTI_UNROLL
@@ -252,20 +224,32 @@ class PairAttender {
           values[tile][u][2 + i] = words.w[1];
         }
       }
-      if (at_end) {
+    }
+    if (!at_end) return;
+    TUTTI_UNROLL
+    for (int u = 0; u < kTileUnits; ++u) {
+      const TwoWords mask = SlotsUpTo(first_slot + u * kKvUnit + 4 * t_, last);
+      TUTTI_UNROLL
+      for (int tile = 0; tile < Shape::kDimTiles; ++tile) {
         TUTTI_UNROLL
-        for (int u = 0; u < kTileUnits; ++u) {
-          KeepWordsUpTo(first_slot + u * kKvUnit + 4 * t_, last, values[tile][u]);
-        }
+        for (int i = 0; i < 4; ++i) values[tile][u][i] &= mask.w[i / 2];
       }
-      WgmmaFence();
+    }
+  }
+  // Starts sums = weights * values.
+  TUTTI_DEVICE void StartValues(const ValueWords& values, Values& sums) const {
+    const uint64_t weights =
+        MatrixDescriptor(SharedAddress(weights_), kCoreMatrixBytes, kWeightPairsBytes);
+    WgmmaFence();
+    TUTTI_UNROLL
+    for (int tile = 0; tile < Shape::kDimTiles; ++tile) {
       TUTTI_UNROLL
       for (int u = 0; u < kTileUnits; ++u) {
         Add(u == 0, sums[tile], values[tile][u],
             weights + static_cast<uint64_t>(u * kWeightUnitBytes / 16));
       }
-      WgmmaCommit();
     }
+    WgmmaCommit();
   }
   TUTTI_DEVICE static void AcceptValues(Values& sums) {
     WgmmaWait<0>();
@@ -335,61 +319,35 @@ class PairAttender {
     }
   }
 
+  TUTTI_DEVICE void ShareSums() const {
+    if (t_ != 0) return;
+    for (int i = 0; i < 2; ++i) memory_.sum[16 * warp_ + 8 * i + g_] = softmax_[i].sum;
+  }
+
   // Each position by itself, without the values after it.
   TUTTI_DEVICE void WeighAlone(int32_t first_slot, Values& values) {
     TUTTI_KEEP_LOOP
-    for (int32_t last = smallest_; last <= largest_; ++last) {
+    for (int32_t last = pairs_.smallest; last <= pairs_.largest; ++last) {
       ValueWords left;
       Values sums;
-      StartValues(first_slot, true, last, left, sums);
+      LoadValues(first_slot, true, last, left);
+      StartValues(left, sums);
       AcceptValues(sums);
       FoldValues(sums, values,
                  [&](int pair, bool any) { return any && memory_.position[pair] == last; });
     }
   }
 
-  TUTTI_DEVICE void StoreResult(const Values& values) {
-    if (t_ == 0) {
-      memory_.sum[16 * warp_ + g_] = softmax_[0].sum;
-      memory_.sum[16 * warp_ + 8 + g_] = softmax_[1].sum;
-    }
-    SyncWarpgroup();
-    TUTTI_UNROLL
-    for (int i = 0; i < kGroupPairs / 4; ++i) {
-      const int at = i / 2 * 4 + i % 2, pair = ColumnOf(at);
-      if (memory_.position[pair] < 0) continue;
-      const float sum = memory_.sum[pair];
-      const int64_t target = memory_.target[pair];
-      TUTTI_UNROLL
-      for (int tile = 0; tile < Shape::kDimTiles; ++tile) {
-        TUTTI_UNROLL
-        for (int row = 0; row < 2; ++row) {
-          Store(target, tile * kWgmmaOut + 16 * warp_ + 8 * row + g_,
-                values[tile][at + 2 * row] / sum);
-        }
-      }
-    }
-  }
-  TUTTI_DEVICE void Store(int64_t target, int32_t d, float value) const {
-    if (args_.packed.rows == nullptr) {
-      args_.out[target + d] = value;
-    } else {
-      args_.packed.rows[target + PackedRowOffset(d, args_.packed.pieces)] = ToBf16(value);
-    }
-  }
-
   const AttentionArgs& args_;
   const AttentionItem& item_;
-  const int32_t head_;
   TileRing<Shape> ring_;
+  const GroupPairs pairs_;
   const int warp_;  // of the warpgroup
   const int g_, t_;
   char* const queries_;
   char* const weights_;
   GroupMemory& memory_;
-  int32_t begin_, end_;         // of the sequence's pairs; begin >= end: none
-  int32_t smallest_, largest_;  // positions
-  Softmax softmax_[2];          // of pairs 16 w + g and 16 w + 8 + g
+  Softmax softmax_[2];  // of pairs 16 w + g and 16 w + 8 + g
 };
 
 }  // namespace tutti::kernels::cuda

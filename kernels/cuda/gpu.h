@@ -86,6 +86,22 @@ TUTTI_DEVICE float Exp2(float x) {
   return y;
 }
 
+// 1 / x by the special function unit, within 1 ulp, of normal numbers with a normal reciprocal.
+TUTTI_DEVICE float NearReciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// Of four bytes of a word, numbered from the lowest: selector's lowest hexadecimal digit says which
+// becomes the lowest.
+TUTTI_DEVICE uint32_t PermuteBytes(uint32_t word, uint32_t selector) {
+  // Not __byte_perm, of which the compiler makes two and a choice where it knows both selectors.
+  uint32_t permuted;
+  asm("prmt.b32 %0, %1, %1, %2;" : "=r"(permuted) : "r"(word), "r"(selector));
+  return permuted;
+}
+
 // 16 bytes from global to shared memory, some time before the CopyWait that covers them; zeros when
 // not `valid`, and then `from` is not read. Both 16-byte aligned.
 TUTTI_DEVICE void CopyAsync16(void* shared, const void* from, bool valid) {
