@@ -68,9 +68,11 @@ void Pad(std::vector<AttentionItem>* items) {
 }  // namespace
 
 AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t records_max,
-                            int32_t wide_pairs) {
+                            int32_t wide_pairs, int64_t side_by_side) {
   AttentionPlan plan;
-  int32_t folds = 0;  // if all that could be spread were
+  std::vector<SequencePairs> sequences;
+  int32_t folds = 0;      // if all that could be spread were
+  int64_t all_tiles = 0;  // of those, each share's
   for (int64_t s = 0; s < batch.sequences(); ++s) {
     SequencePairs sequence;
     sequence.item.first_row = batch.row_begin[s];
@@ -79,8 +81,17 @@ AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t 
     sequence.pairs = (batch.row_begin[s + 1] - batch.row_begin[s]) * group;
     sequence.group = group;
     if (sequence.pairs == 0) continue;
-    if (sequence.pairs <= kSpreadPairs) folds += SharesOf(sequence);
-    if (!Spread(sequence, records_max - plan.records, &plan)) Walk(sequence, wide_pairs, &plan);
+    sequences.push_back(sequence);
+    if (sequence.pairs > kSpreadPairs) continue;
+    folds += SharesOf(sequence);
+    all_tiles += int64_t{SharesOf(sequence)} * sequence.TilesOf(sequence.pairs - 1);
+  }
+  for (const SequencePairs& sequence : sequences) {
+    const int64_t tiles = sequence.TilesOf(sequence.pairs - 1);
+    const bool is_short = sequence.pairs <= kPairs && tiles * side_by_side <= all_tiles;
+    if (is_short || !Spread(sequence, records_max - plan.records, &plan)) {
+      Walk(sequence, wide_pairs, &plan);
+    }
   }
   LongestFirst(&plan.narrow);
   LongestFirst(&plan.wide);

@@ -21,9 +21,12 @@ struct AttentionPlan {
 
 // Sequences of few pairs and several tiles get a block per tile, as long as their records fit into
 // `records_max`; all others walk their tiles in one block per share of their pairs, the longest
-// walks first.
+// walks first. Walked are also sequences of at most kPairs pairs whose tiles are no more than a
+// `side_by_side`th of all: a device that works at so many items at once is busy without spreading
+// them.
 AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t records_max,
-                            int32_t wide_pairs = kPairs * kAttentionWarps);
+                            int32_t wide_pairs = kPairs * kAttentionWarps,
+                            int64_t side_by_side = kFewBlocks);
 
 // For each row of the batch: its position, the first block of its sequence, and the slot of the
 // cache it writes to.

@@ -74,9 +74,12 @@ TEST(AttentionPlanTest, EveryPairSeesItsTilesOnce) {
     }
     const auto group = static_cast<int32_t>(random.Between(1, 9));
     for (int64_t records_max : {0, 9, 100000}) {
-      const AttentionPlan plan = PlanAttention(batch.view(), group, records_max);
-      EXPECT_LE(plan.records, records_max);
-      ExpectComplete(batch, group, plan);
+      for (int64_t side_by_side : {1, 3, 400}) {
+        const AttentionPlan plan =
+            PlanAttention(batch.view(), group, records_max, kPairs * kAttentionWarps, side_by_side);
+        EXPECT_LE(plan.records, records_max);
+        ExpectComplete(batch, group, plan);
+      }
     }
   }
 }
@@ -92,6 +95,33 @@ TEST(AttentionPlanTest, FewRowsWithALongPastAreSpreadOverTheDevice) {
   EXPECT_EQ(RealItems(plan.narrow), 9);
   EXPECT_EQ(RealItems(plan.wide), 500 * 4 / 64 + 1);
   EXPECT_GE(plan.wide.front().tile_end, plan.wide[RealItems(plan.wide) - 1].tile_end);
+}
+
+// As many sequences as the device works at side by side are walked, without records to fold; only
+// those much longer than the others are spread.
+TEST(AttentionPlanTest, SequencesThatFillTheDeviceAreWalked) {
+  Batch batch;
+  for (int32_t s = 0; s < 64; ++s) batch.Add(1, 260);
+  const auto plan_of = [&batch] {
+    return PlanAttention(batch.view(), 4, 100000, kPairs * kAttentionWarps, 49);
+  };
+  AttentionPlan plan = plan_of();
+  EXPECT_EQ(RealItems(plan.narrow), 64);
+  EXPECT_EQ(plan.records, 0);
+  EXPECT_TRUE(plan.folds.empty());
+  ExpectComplete(batch, 4, plan);
+
+  batch.Add(1, 100 * kAttentionTile - 1);
+  batch.Add(8, 260);  // two shares of pairs
+  plan = plan_of();
+  EXPECT_EQ(plan.records, 100 + 2 * 3);
+  EXPECT_EQ(RealItems(plan.narrow), 64 + plan.records);
+  EXPECT_EQ(plan.narrow.front().tile_end, 3) << "the longest first";
+  ExpectComplete(batch, 4, plan);
+
+  batch = Batch();
+  for (int32_t s = 0; s < 48; ++s) batch.Add(1, 260);
+  EXPECT_EQ(plan_of().records, 48 * 3);
 }
 
 // Decode steps of one batch differ in how far its sequences are, and seldom in how many items and

@@ -164,7 +164,8 @@ void CudaAttention::TensorAttend(const TensorView& q, const KvLayer& cache,
       wgmma_ && HasWideAttention(layout, static_cast<int32_t>(cache.shape.head_dim));
   if (plan_key_.Update(batch, group * int64_t{1000000007} + values)) {
     plan_ = PlanAttention(batch, group, kSpreadBytesMax / (values * 4),
-                          by_wgmma ? kWidePairs : kPairs * kAttentionWarps);
+                          by_wgmma ? kWidePairs : kPairs * kAttentionWarps,
+                          std::max<int64_t>(1, kFewBlocks / layout.kv_heads));
   }
   AttentionArgs args = {.q = q.f32(),
                         .q_stride = Stride(q),

@@ -85,6 +85,9 @@ inline constexpr auto kAttentionWarps = kGpuAttentionWarps;
 // Pairs of a warpgroup that attends by wgmma, and of a block.
 inline constexpr int kGroupPairs = 64;
 inline constexpr int kWidePairs = 2 * kGroupPairs;
+// Blocks of the kernel for few pairs that run side by side on a large GPU: three of 73 KiB on each
+// of 132 multiprocessors.
+inline constexpr int64_t kFewBlocks = 396;
 // Pairs of a sequence up to which its tiles are spread over the device and folded afterwards.
 inline constexpr auto kSpreadPairs = kGpuSpreadPairs;
 // Room for tiles computed apart. At head_dim 128 a record is 8.1 KiB per KV head: 64 sequences of
