@@ -10,6 +10,10 @@
 namespace tutti::kernels::cuda {
 namespace {
 
+struct alignas(8) TwoFloats {
+  float first, second;
+};
+
 TUTTI_DEVICE int64_t Record(const AttentionArgs& args, int32_t record) {
   return int64_t{record} * args.layout.kv_heads + BlockY();
 }
@@ -27,9 +31,8 @@ TUTTI_DEVICE void RecordPart(const AttentionArgs& args, int32_t record, const Wa
     TUTTI_UNROLL
     for (int n = 0; n < kParts<kDim>; ++n) {
       if (first + n * 8 >= kDim) continue;
-      float* const two = to + (g + 8 * half) * kDim + first + n * 8;
-      two[0] = sums[n][2 * half];
-      two[1] = sums[n][2 * half + 1];
+      *reinterpret_cast<TwoFloats*>(to + (g + 8 * half) * kDim + first + n * 8) = {
+          sums[n][2 * half], sums[n][2 * half + 1]};
     }
   }
 }
@@ -95,8 +98,7 @@ TUTTI_DEVICE void RecordSums(const AttentionArgs& args, int32_t record, int row,
                              const TileLargest& tile, float sum) {
   const int pair = Lane() / 4 + 8 * row;
   float* const to = args.record_sums + (Record(args, record) * kPairs + pair) * 2;
-  to[0] = row == 0 ? tile.largest[0] : tile.largest[1];
-  to[1] = sum;
+  *reinterpret_cast<TwoFloats*>(to) = {row == 0 ? tile.largest[0] : tile.largest[1], sum};
 }
 
 template <bool kBf16, int kDim>
@@ -104,9 +106,9 @@ TUTTI_RESIDENT_KERNEL_OF(kFewThreads, kBeside<kDim> ? 3 : 2)
 void AttendFew(TUTTI_PARAMETER AttentionArgs args) {
   LetNextBegin();
   const AttentionItem item = args.items[BlockX()];
-  int32_t unit = 0;  // the place of the warp's unit of the tile
+  int32_t unit = -1;  // the warp's, of the tile
   if (item.pair_begin < item.pair_end) {
-    unit = PlaceOfUnit(args, item, LastPosition(item, args.group), item.tile_begin, WarpIndex());
+    unit = UnitOfWarp(args, item, LastPosition(item, args.group), item.tile_begin);
     PrefetchUnit<kDim>(args, unit);
   }
   WaitForEarlier();
@@ -126,8 +128,7 @@ void AttendFew(TUTTI_PARAMETER AttentionArgs args) {
   for (int32_t tile = item.tile_begin; tile < item.tile_end; ++tile) {
     const int32_t first_slot = tile * kAttentionTile;
     const bool more = tile + 1 < item.tile_end;
-    const int32_t next =
-        more ? PlaceOfUnit(args, item, pairs.largest, tile + 1, WarpIndex()) : unit;
+    const int32_t next = more ? UnitOfWarp(args, item, pairs.largest, tile + 1) : -1;
     CopyWait<kBeside<kDim> ? 1 : 0>();
     SyncBlock();
     float scores[2][4] = {};

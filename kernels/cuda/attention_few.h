@@ -31,18 +31,27 @@ struct alignas(16) FewShared {
   float sum[kPairs];
 };
 
+// Where the warp's unit of a tile is in the cache, as PlaceOfUnit; -1 where all of it is after
+// `last`. Then nothing is brought, and what is there in its place is given no weight.
+TUTTI_DEVICE int32_t UnitOfWarp(const AttentionArgs& args, const AttentionItem& item, int32_t last,
+                                int32_t tile) {
+  if ((tile * kTileUnits + WarpIndex()) * kKvUnit > last) return -1;
+  return PlaceOfUnit(args, item, last, tile, WarpIndex());
+}
+
 // Copies the keys or the values of the warp's unit of a tile.
-//   unit: its place
 template <int kDim>
 TUTTI_DEVICE void FetchUnit(const AttentionArgs& args, int32_t unit, bool value,
                             FewShared<kDim>* shared) {
-  const int lane = Lane() * 16;
-  const char* const from = UnitAt<kDim>(args, unit) + lane;
-  char* const to = shared->units + WarpIndex() * FewShared<kDim>::kUnitStride + lane;
-  TUTTI_UNROLL
-  for (int at = 0; at < kUnitBytes<kDim>; at += kWarp * 16) {
-    CopyAsync16(to + (value ? FewShared<kDim>::kValuesAt : 0) + at,
-                from + (value ? kUnitBytes<kDim> : 0) + at, true);
+  if (unit >= 0) {
+    const int lane = Lane() * 16;
+    const char* const from = UnitAt<kDim>(args, unit) + lane;
+    char* const to = shared->units + WarpIndex() * FewShared<kDim>::kUnitStride + lane;
+    TUTTI_UNROLL
+    for (int at = 0; at < kUnitBytes<kDim>; at += kWarp * 16) {
+      CopyAsync16(to + (value ? FewShared<kDim>::kValuesAt : 0) + at,
+                  from + (value ? kUnitBytes<kDim> : 0) + at, true);
+    }
   }
   CopyCommit();
 }
@@ -51,6 +60,7 @@ TUTTI_DEVICE void FetchUnit(const AttentionArgs& args, int32_t unit, bool value,
 template <int kDim>
 TUTTI_DEVICE void PrefetchUnit(const AttentionArgs& args, int32_t unit) {
   constexpr int kLineBytes = 128;
+  if (unit < 0) return;
   const char* const from = UnitAt<kDim>(args, unit) + Lane() * kLineBytes;
   TUTTI_UNROLL
   for (int at = 0; at < 2 * kUnitBytes<kDim>; at += kWarp * kLineBytes) {
