@@ -41,4 +41,31 @@ void Backend::TopCandidatesOfRows(TensorView logits, std::span<const int32_t> ro
   }
 }
 
+void Backend::Summarize(TensorView logits, const LogitQuestions& questions,
+                        const LogitAnswers& answers) {
+  Bests(logits, answers.bests);
+  const auto rows = static_cast<size_t>(logits.rows);
+  const size_t ranges = questions.ranges.size();
+  const auto& temperatures = questions.inverse_temperatures;
+  std::vector<double> sums;
+  // Neighbours of one temperature together: they are mostly outputs of one request.
+  for (size_t first = 0, end = 0; first < temperatures.size(); first = end) {
+    const double temperature = temperatures[first];
+    end = first + 1;
+    while (end % rows != 0 && temperatures[end] == temperature) ++end;
+    if (temperature == 0) continue;
+    const TensorView some =
+        logits.Rows(static_cast<int64_t>(first % rows), static_cast<int64_t>(end - first));
+    sums.resize(end - first);
+    for (size_t range = 0; range < ranges; ++range) {
+      const auto& [begin, size] = questions.ranges[range];
+      LogSumExp(some.Columns(begin, size), temperature, sums);
+      for (size_t r = first; r < end; ++r) answers.sums[r * ranges + range] = sums[r - first];
+    }
+  }
+  if (!questions.listed.empty()) {
+    TopCandidatesOfRows(logits, questions.listed, questions.places, answers.listed);
+  }
+}
+
 }  // namespace tutti::kernels

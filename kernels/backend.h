@@ -100,6 +100,25 @@ struct Candidate {
   float logit = 0;
 };
 
+// Columns [begin, begin + size) of rows.
+struct ColumnRange {
+  int64_t begin = 0, size = 0;
+};
+
+// What sampling asks of rows of logits at once (Backend::Summarize).
+struct LogitQuestions {
+  // [sums, rows]: for each of some sums an inverse temperature; 0: not asked
+  std::span<const double> inverse_temperatures;
+  std::span<const ColumnRange> ranges;  // each is summed by itself
+  std::span<const int32_t> listed;      // rows whose first candidates are wanted,
+  int64_t places = 0;                   // so many
+};
+struct LogitAnswers {
+  std::span<Candidate> bests;   // [rows], as Backend::Bests
+  std::span<double> sums;       // [sums, rows, ranges], as LogSumExp; undefined where not asked
+  std::span<Candidate> listed;  // [listed, places], as TopCandidatesOfRows
+};
+
 // Kernels that a backend has started on its device since it was made.
 struct LaunchCounts {
   int64_t kernels = 0;
@@ -280,6 +299,10 @@ class Backend {
   //   out [rows.size(), count], host
   virtual void TopCandidatesOfRows(TensorView logits, std::span<const int32_t> rows, int64_t count,
                                    std::span<Candidate> out);
+  // The answers of Bests, LogSumExp and TopCandidatesOfRows, for one wait where answers come from a
+  // device.   REQUIRES: logits have columns; ranges lie among them
+  virtual void Summarize(TensorView logits, const LogitQuestions& questions,
+                         const LogitAnswers& answers);
 };
 
 // Told, by one thread, of a device that no call of this process reaches any more: which one, what

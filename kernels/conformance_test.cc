@@ -163,32 +163,6 @@ TEST_P(ConformanceTest, ArgMax) {
   }
 }
 
-TEST_P(ConformanceTest, BestsAreThoseOfArgMaxWithTheirValues) {
-  // So long that a device looks through parts of a row.
-  Matrix x = Matrix(7, 9001, DType::kF32, 2).Fill(1);
-  x.set(0, 9000, 5);
-  x.set(1, 4095, 5), x.set(1, 4096, 5), x.set(1, 8999, 5);
-  x.set(2, 7000, kNan);
-  x.set(3, 2047, kInf);
-  for (int64_t i = 0; i < 9001; ++i) x.set(4, i, -kInf), x.set(5, i, i < 6000 ? -kInf : -0.0f);
-  x.set(5, 8000, 0.0f);  // equal to -0
-  std::vector<int32_t> ids(7);
-  tested_->ArgMax(x.view(), ids);
-  EXPECT_THAT(std::vector(ids.begin(), ids.begin() + 6),
-              ::testing::ElementsAre(9000, 4095, -1, -1, -1, 6000));
-  for (int64_t rows : {0, 1, 7}) {
-    std::vector<Candidate> bests(static_cast<size_t>(rows), Candidate{.id = 77});
-    tested_->Bests(x.view().Rows(0, rows), bests);
-    for (int64_t r = 0; r < rows; ++r) {
-      const auto& [id, logit] = bests[static_cast<size_t>(r)];
-      EXPECT_EQ(id, ids[static_cast<size_t>(r)]);
-      if (id >= 0) {
-        EXPECT_EQ(logit, x.at(r, id));
-      }
-    }
-  }
-}
-
 TEST_P(ConformanceTest, LogSumExp) {
   for (int64_t cols : {int64_t{1}, int64_t{17}, int64_t{1000}, int64_t{151936}}) {
     Matrix x = Matrix(2, cols).Fill(1);

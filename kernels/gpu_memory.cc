@@ -62,9 +62,7 @@ GpuWorkBytes GpuWorkBytesOf(const StepBounds& bounds, const GpuProductBounds& pr
   bytes.record_values = attention.records * attention.record_floats * kFloat;
   bytes.record_sums = attention.records * bounds.kv.kv_heads * kGpuPairs * 2 * kFloat;
   bytes.carried = bounds.carried_values * kFloat;
-  if (bounds.vocab > 0) {
-    bytes.results = kGpuSelectCountBytes + bounds.vocab * kGpuCandidateBytes;
-  }
+  if (bounds.vocab > 0) bytes.results = GpuResultBytes(bounds.vocab);
   bytes.choice = bounds.rows * bounds.experts_per_token * 2 * kFloat;
   return bytes;
 }

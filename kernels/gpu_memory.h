@@ -38,6 +38,13 @@ inline constexpr int64_t kGpuAttentionItemBytes = 32;
 inline constexpr int64_t kGpuFoldItemBytes = 20;
 inline constexpr int64_t kGpuCandidateBytes = 8;
 
+// Bytes of what sampling asks about rows of so many logits at a time: all candidates of one row, or
+// the first of many; of small vocabularies what a step of some rows asks.
+inline constexpr int64_t kGpuResultBytesMin = int64_t{64} << 10;
+inline constexpr int64_t GpuResultBytes(int64_t vocab) {
+  return std::max(kGpuSelectCountBytes + vocab * kGpuCandidateBytes, kGpuResultBytesMin);
+}
+
 // Memory that CUDA takes in a process before our first allocation: its context and our kernels. NOT
 // MEASURED: no GPU was at hand, and it differs by GPU and driver; half a gigabyte is usual. Only
 // `tutti plan` for GPUs without a worker needs it: a worker offers a share of the memory that is

@@ -105,6 +105,11 @@ class StagedBackend : public Backend, public FamilyOperators {
     Staged staged(this, logits);
     inner_->Bests(staged.view, out);
   }
+  void Summarize(TensorView logits, const LogitQuestions& questions,
+                 const LogitAnswers& answers) override {
+    Staged staged(this, logits);
+    inner_->Summarize(staged.view, questions, answers);
+  }
   void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) override {
     Staged staged(this, logits);
     inner_->LogSumExp(staged.view, inverse_temperature, out);
@@ -117,6 +122,11 @@ class StagedBackend : public Backend, public FamilyOperators {
                      std::vector<Candidate>* out) override {
     Staged staged(this, logits);
     inner_->TopCandidates(staged.view, row, count, out);
+  }
+  void TopCandidatesOfRows(TensorView logits, std::span<const int32_t> rows, int64_t count,
+                           std::span<Candidate> out) override {
+    Staged staged(this, logits);
+    inner_->TopCandidatesOfRows(staged.view, rows, count, out);
   }
 
   void ScaleRows(TensorView x, std::span<const float> scale) override {

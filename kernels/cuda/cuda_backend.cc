@@ -265,6 +265,14 @@ class CudaBackend : public Backend {
     CheckOperands("Bests", device_, *runtime_, {&logits});
     selection_.Bests(logits, out);
   }
+  void Summarize(TensorView logits, const LogitQuestions& questions,
+                 const LogitAnswers& answers) override {
+    CHECK(answers.bests.size() == static_cast<size_t>(logits.rows));
+    CHECK(answers.sums.size() == questions.inverse_temperatures.size() * questions.ranges.size());
+    CHECK(answers.listed.size() == questions.listed.size() * static_cast<size_t>(questions.places));
+    CheckOperands("Summarize", device_, *runtime_, {&logits});
+    selection_.Summarize(logits, questions, answers);
+  }
 
   void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) override {
     LogitsArgs args = Logits("LogSumExp", logits, out.size());

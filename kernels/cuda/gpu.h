@@ -4,7 +4,7 @@
 // A kernel is `TUTTI_KERNEL void Name(TUTTI_PARAMETER NameArgs args)`: one struct of plain values
 // without gaps between them, because launches are compared byte by byte (launch_list.h): order the
 // members by size, or name the gap. Every thread of a block reaches every Sync; every lane of a
-// warp reaches every Shuffle, Any and Mma.
+// warp reaches every Shuffle, Any, SumInWarp and Mma.
 //
 // A kernel that is started by LaunchEarly may begin while the kernels before it still run, so that
 // its start costs nothing and it can fetch weights meanwhile. Every thread of it calls
@@ -73,6 +73,8 @@ TUTTI_DEVICE T Broadcast(T value, int lane) {
   return __shfl_sync(0xffffffffu, value, lane);
 }
 TUTTI_DEVICE bool AnyInWarp(bool value) { return __any_sync(0xffffffffu, value) != 0; }
+
+TUTTI_DEVICE int SumInWarp(int value) { return __reduce_add_sync(0xffffffffu, value); }
 
 TUTTI_DEVICE int FetchAdd(int* counter, int value) { return atomicAdd(counter, value); }
 

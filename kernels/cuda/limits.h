@@ -103,6 +103,15 @@ inline constexpr int kRowThreads = 256;
 inline constexpr int64_t kBestPart = 2048;
 inline constexpr int64_t kBestParts = 1024;
 
+// Candidates that each thread of a selection has, and with it a block of 1,024 threads; of few
+// rows, whose blocks all find a place, one of 512: all warps of a block wait for one another.
+inline constexpr int kSelectedOfThread = 8;
+inline constexpr int32_t kSelectPart = 8192;
+inline constexpr int32_t kSelectPartOfFew = 4096;
+inline constexpr int64_t kSelectFewRows = 8;
+// The most that is selected: a quarter of a part, so that what is left of a row is soon one part.
+inline constexpr int64_t kSelectedMax = 1024;
+
 // Threads of the kernel that adds to a row of the residual and norms it, one block a row: with few
 // rows each has a multiprocessor to itself, so it has as many loads under way as fit. The norm's
 // sum keeps to kRowThreads.

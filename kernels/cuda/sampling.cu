@@ -57,28 +57,70 @@ struct Sum {
   TUTTI_DEVICE double operator()(double a, double b) const { return a + b; }
 };
 
-// A block per row.
-TUTTI_KERNEL void LogSumExp(TUTTI_PARAMETER LogitsArgs args) {
-  const float* const row = args.logits + BlockX() * args.stride;
+// Of `count` logits, by a block. Numerics: each of kRowThreads partial sums takes every
+// kRowThreads-th in order.
+TUTTI_DEVICE double LogSumExpOf(const float* row, int32_t count, double inverse_temperature) {
+  constexpr int kTogether = 8;  // loads under way
   float largest = -Infinity();
-  for (int64_t i = ThreadIndex(); i < args.vocab; i += kRowThreads) {
-    largest = LargerOrNan()(largest, row[i]);
+  for (int32_t first = ThreadIndex(); first < count; first += kTogether * kRowThreads) {
+    float values[kTogether];
+    TUTTI_UNROLL
+    for (int j = 0; j < kTogether; ++j) {
+      const int32_t i = first + j * kRowThreads;
+      values[j] = i < count ? row[i] : -Infinity();
+    }
+    TUTTI_UNROLL
+    for (int j = 0; j < kTogether; ++j) largest = LargerOrNan()(largest, values[j]);
   }
   largest = ReduceBlock(largest, LargerOrNan());
+  const bool usable = largest > -Infinity() && largest < Infinity();
   double sum = 0;
-  if (largest > -Infinity() && largest < Infinity()) {
-    for (int64_t i = ThreadIndex(); i < args.vocab; i += kRowThreads) {
-      sum += exp((static_cast<double>(row[i]) - largest) * args.inverse_temperature);
+  // Loads that do not wait for one another; what lies behind the last is 0, which changes no sum.
+  constexpr int kTerms = 4;
+  const int32_t end = usable ? count : 0;
+  TUTTI_KEEP_LOOP
+  for (int32_t first = ThreadIndex(); first < end; first += kTerms * kRowThreads) {
+    float values[kTerms];
+    TUTTI_UNROLL
+    for (int j = 0; j < kTerms; ++j) {
+      const int32_t i = first + j * kRowThreads;
+      values[j] = i < count ? row[i] : -Infinity();
+    }
+    TUTTI_UNROLL
+    for (int j = 0; j < kTerms; ++j) {
+      sum += exp((static_cast<double>(values[j]) - largest) * inverse_temperature);
     }
   }
   sum = ReduceBlock(sum, Sum());
-  if (ThreadIndex() != 0) return;
-  const bool usable = largest > -Infinity() && largest < Infinity();
-  args.log_sum[BlockX()] = usable ? largest * args.inverse_temperature + log(sum) : largest;
+  return usable ? largest * inverse_temperature + log(sum) : largest;
+}
+
+// A block per row.
+TUTTI_KERNEL void LogSumExp(TUTTI_PARAMETER LogitsArgs args) {
+  LetNextBegin();
+  WaitForEarlier();
+  const double log_sum = LogSumExpOf(args.logits + BlockX() * args.stride,
+                                     static_cast<int32_t>(args.vocab), args.inverse_temperature);
+  if (ThreadIndex() == 0) args.log_sum[BlockX()] = log_sum;
+}
+
+// A block per sum, row and range.
+TUTTI_KERNEL void LogSums(TUTTI_PARAMETER LogSumsArgs args) {
+  const int32_t row = static_cast<int32_t>(BlockX()) % args.rows;
+  LetNextBegin();
+  const double inverse_temperature = args.inverse_temperature[BlockX()];
+  const int32_t first = args.range[2 * BlockY()], count = args.range[2 * BlockY() + 1];
+  WaitForEarlier();
+  if (!(inverse_temperature > 0)) return;
+  const double log_sum =
+      LogSumExpOf(args.logits + row * args.stride + first, count, inverse_temperature);
+  if (ThreadIndex() == 0) args.log_sum[BlockX() * args.ranges + BlockY()] = log_sum;
 }
 
 TUTTI_KERNEL void Adjust(TUTTI_PARAMETER AdjustArgs args) {
   const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
+  LetNextBegin();
+  WaitForEarlier();
   if (i >= args.count || args.first[i] == args.first[i + 1]) return;
   float& logit = args.logits[args.row[i] * args.stride + args.id[i]];
   float value = logit;
@@ -95,7 +137,7 @@ TUTTI_KERNEL void Pick(TUTTI_PARAMETER PickArgs args) {
   if (i < args.count) args.out[i] = args.logits[args.ids[i]];
 }
 
-// A block per row. Finds the wanted-th largest value digit by digit, eight bits at a time, then
+// One block. Finds the wanted-th largest value digit by digit, eight bits at a time, then
 // collects the values that are not smaller.
 constexpr int kDigitBits = 8;
 constexpr int kDigits = 1 << kDigitBits;
@@ -105,9 +147,7 @@ constexpr int kSelectSharedBytes = (kDigits + 2) * 4;
 TUTTI_KERNEL void Select(TUTTI_PARAMETER SelectArgs args) {
   int* const counts = reinterpret_cast<int*>(SharedMemory());
   int* const chosen = counts + kDigits;  // [digit, how many are still wanted below it]
-  const int64_t row = args.row == nullptr ? 0 : args.row[BlockX()];
-  const float* const logits = args.logits + row * args.stride;
-  char* const found = args.found + BlockX() * SelectBytes(args.room);
+  const float* const logits = args.logits;
   uint32_t prefix = 0;
   int wanted = args.wanted;
   for (int shift = 32 - kDigitBits; shift >= 0; shift -= kDigitBits) {
@@ -135,9 +175,8 @@ TUTTI_KERNEL void Select(TUTTI_PARAMETER SelectArgs args) {
   for (int32_t i = ThreadIndex(); i < args.vocab; i += kRowThreads) {
     const float logit = logits[i];
     if (OrderedBits(BitsOf(logit)) < smallest) continue;
-    const int place = FetchAdd(reinterpret_cast<int*>(found), 1);
-    if (place >= args.room) continue;
-    reinterpret_cast<DeviceCandidate*>(found + kSelectCountBytes)[place] = {i, logit};
+    const int place = FetchAdd(reinterpret_cast<int*>(args.found), 1);
+    reinterpret_cast<DeviceCandidate*>(args.found + kSelectCountBytes)[place] = {i, logit};
   }
 }
 
@@ -147,18 +186,22 @@ void LaunchFindBests(const BestsArgs& args, Launcher* launcher) {
   LaunchEarly(&FindBests, {args.rows, args.parts}, kRowThreads, kReduceSharedBytes, launcher, args);
 }
 void LaunchLogSumExp(const LogitsArgs& args, Launcher* launcher) {
-  Launch(&LogSumExp, {args.rows, 1}, kRowThreads, kReduceSharedBytes, launcher, args);
+  LaunchEarly(&LogSumExp, {args.rows, 1}, kRowThreads, kReduceSharedBytes, launcher, args);
+}
+void LaunchLogSums(const LogSumsArgs& args, Launcher* launcher) {
+  LaunchEarly(&LogSums, {int64_t{1} * args.sums * args.rows, args.ranges}, kRowThreads,
+              kReduceSharedBytes, launcher, args);
 }
 void LaunchAdjust(const AdjustArgs& args, Launcher* launcher) {
   const int64_t blocks = (args.count + kRowThreads - 1) / kRowThreads;
-  Launch(&Adjust, {blocks, 1}, kRowThreads, 0, launcher, args);
+  LaunchEarly(&Adjust, {blocks, 1}, kRowThreads, 0, launcher, args);
 }
 void LaunchPick(const PickArgs& args, Launcher* launcher) {
   const int64_t blocks = (args.count + kRowThreads - 1) / kRowThreads;
   LaunchEarly(&Pick, {blocks, 1}, kRowThreads, 0, launcher, args);
 }
 void LaunchSelect(const SelectArgs& args, Launcher* launcher) {
-  Launch(&Select, {args.rows, 1}, kRowThreads, kSelectSharedBytes, launcher, args);
+  Launch(&Select, {}, kRowThreads, kSelectSharedBytes, launcher, args);
 }
 
 }  // namespace tutti::kernels::cuda

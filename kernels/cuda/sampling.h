@@ -27,6 +27,20 @@ struct BestsArgs {
 };
 void LaunchFindBests(const BestsArgs& args, Launcher* launcher);
 
+// LogSumExp of each range of each row that has an inverse temperature above 0.
+struct LogSumsArgs {
+  const float* logits = nullptr;  // [rows, ..]
+  int64_t stride = 0;
+  const double* inverse_temperature = nullptr;  // [sums, rows]
+  const int32_t* range = nullptr;               // [ranges, 2]: first column, number of columns
+  double* log_sum = nullptr;                    // [sums, rows, ranges]
+  int32_t sums = 0;
+  int32_t rows = 0;
+  int32_t ranges = 0;
+  int32_t gap = 0;
+};
+void LaunchLogSums(const LogSumsArgs& args, Launcher* launcher);
+
 struct LogitsArgs {
   const float* logits = nullptr;  // [rows, vocab]
   int64_t stride = 0;
@@ -59,25 +73,21 @@ struct PickArgs {
 };
 void LaunchPick(const PickArgs& args, Launcher* launcher);
 
-// In front of the candidates of one row: their count, and room up to the next 16 bytes.
+// In front of the candidates: their count, and room up to the next 16 bytes.
 inline constexpr auto kSelectCountBytes = kGpuSelectCountBytes;
 
-// All of the `wanted` largest logits of each row, and those equal to the last of them, in no order.
-// Of more than `room` the first that are found; their count says how many there were.
+// All of the `wanted` largest logits of a row, and those equal to the last of them, in no order.
+// For more than kSelectedMax (selection.h): one block looks through the whole row, five times.
 struct SelectArgs {
-  const float* logits = nullptr;  // [.., vocab]
-  int64_t stride = 0;
-  int64_t rows = 1;
-  const int32_t* row = nullptr;  // [rows] of `logits`; null: the first
+  const float* logits = nullptr;  // [vocab]
+  // The count, zeroed, room up to kSelectCountBytes, and candidates [vocab].
+  char* found = nullptr;
   int32_t vocab = 0;
   int32_t wanted = 0;  // 1 to vocab
-  int64_t room = 0;
-  // Of each row its count, zeroed, room up to kSelectCountBytes, and its candidates [room].
-  char* found = nullptr;
 };
-// Bytes of `found` for one row.
-inline constexpr int64_t SelectBytes(int64_t room) {
-  return kSelectCountBytes + room * static_cast<int64_t>(sizeof(DeviceCandidate));
+// Bytes of `found`.
+inline constexpr int64_t SelectBytes(int64_t vocab) {
+  return kSelectCountBytes + vocab * static_cast<int64_t>(sizeof(DeviceCandidate));
 }
 void LaunchSelect(const SelectArgs& args, Launcher* launcher);
 

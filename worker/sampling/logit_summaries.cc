@@ -81,11 +81,16 @@ void Improve(const RowBest& other, RowBest* best) {
 
 // The rows of one question to the backend. A processor lists one after another, and whoever watches
 // wants to hear of it.
-constexpr size_t kRowsListedTogether = 64;
+constexpr size_t kRowsTogether = 64;
 
 int64_t RoundUp8(int64_t bytes) { return (bytes + 7) / 8 * 8; }
 
 }  // namespace
+
+LogitSummaries::LogitSummaries(kernels::Backend* backend, const VocabularyShare& share)
+    : backend_(backend), share_(share) {
+  for (const model::Range& leaf : share_.leaves) ranges_.push_back({leaf.begin, leaf.size()});
+}
 
 VocabularyShare ShareVocabulary(int64_t vocab_size, int ranks, int rank) {
   VocabularyShare share{.vocab_size = vocab_size, .ranks = ranks, .rank = rank};
@@ -124,46 +129,66 @@ int64_t LogitSummaries::BlockBytes(const RowQuestion& question) const {
 void LogitSummaries::Begin(std::span<const RowQuestion> questions, TensorView logits,
                            const ProgressCallback& progress) {
   CHECK(logits.rows == static_cast<int64_t>(questions.size()));
-  FindBests(logits);
-  auto& inverse = inverse_temperatures_;
-  inverse.clear();
-  for (const RowQuestion& question : questions) inverse.push_back(question.log_sum ? 1 : 0);
-  SumRows(logits, inverse, &model_sums_);
-  for (size_t r = 0; r < questions.size(); ++r) {
-    inverse[r] = questions[r].adjusted ? 0 : questions[r].inverse_temperature;
-  }
-  SumRows(logits, inverse, &draw_sums_);
-  ListRows(questions, logits, progress);
-}
-
-void LogitSummaries::ListRows(std::span<const RowQuestion> questions, TensorView logits,
-                              const ProgressCallback& progress) {
-  listed_rows_.clear();
-  list_of_row_.assign(questions.size(), -1);
+  const size_t rows = questions.size(), sums = rows * ranges_.size();
+  bests_.assign(rows, RowBest());
+  list_of_row_.assign(rows, -1);
+  listed_.clear();
+  places_ = static_cast<size_t>(std::min(kFirstPortion, logits.cols));
+  // Of a rank without a token of its own.
+  model_sums_.assign(sums, -kInfinity);
+  draw_sums_.assign(sums, -kInfinity);
   if (logits.cols == 0) return;
-  for (size_t r = 0; r < questions.size(); ++r) {
-    const RowQuestion& question = questions[r];
-    const bool drawn = question.inverse_temperature > 0 && !question.adjusted;
-    if (!drawn && (question.top == 0 || question.top > kFirstPortion)) continue;
-    list_of_row_[r] = static_cast<int32_t>(listed_rows_.size());
-    listed_rows_.push_back(static_cast<int32_t>(r));
-  }
-  const auto places = static_cast<size_t>(std::min(kFirstPortion, logits.cols));
-  listed_.resize(listed_rows_.size() * places);
-  const std::span<const int32_t> rows(listed_rows_);
-  for (size_t first = 0; first < rows.size(); first += kRowsListedTogether) {
-    const size_t number = std::min(rows.size() - first, kRowsListedTogether);
-    backend_->TopCandidatesOfRows(logits, rows.subspan(first, number), static_cast<int64_t>(places),
-                                  std::span(listed_).subspan(first * places, number * places));
+  for (size_t first = 0; first < rows; first += kRowsTogether) {
+    const size_t number = std::min(rows - first, kRowsTogether);
+    Summarize(questions.subspan(first, number),
+              logits.Rows(static_cast<int64_t>(first), static_cast<int64_t>(number)), first);
     Tell(progress);
   }
+}
+
+void LogitSummaries::Summarize(std::span<const RowQuestion> questions, TensorView logits,
+                               size_t first) {
+  const size_t rows = questions.size(), leaves = ranges_.size();
+  inverse_temperatures_.assign(2 * rows, 0);
+  listed_rows_.clear();
+  const size_t lists = places_ == 0 ? 0 : listed_.size() / places_;
+  bool sums = false;
+  for (size_t r = 0; r < rows; ++r) {
+    const RowQuestion& question = questions[r];
+    const bool drawn = question.inverse_temperature > 0 && !question.adjusted;
+    if (question.log_sum) inverse_temperatures_[r] = 1;
+    if (drawn) inverse_temperatures_[rows + r] = question.inverse_temperature;
+    sums = sums || drawn || question.log_sum;
+    if (!drawn && (question.top == 0 || question.top > kFirstPortion)) continue;
+    list_of_row_[first + r] = static_cast<int32_t>(lists + listed_rows_.size());
+    listed_rows_.push_back(static_cast<int32_t>(r));
+  }
+  if (!sums) inverse_temperatures_.clear();
+  best_candidates_.resize(rows);
+  sums_.resize(inverse_temperatures_.size() * leaves);
+  listed_.resize((lists + listed_rows_.size()) * places_);
+  backend_->Summarize(logits,
+                      {.inverse_temperatures = inverse_temperatures_,
+                       .ranges = ranges_,
+                       .listed = listed_rows_,
+                       .places = static_cast<int64_t>(places_)},
+                      {.bests = best_candidates_,
+                       .sums = sums_,
+                       .listed = std::span(listed_).subspan(lists * places_)});
+  for (size_t r = 0; r < rows; ++r) {
+    bests_[first + r] = BestOf(best_candidates_[r], logits.Rows(static_cast<int64_t>(r), 1));
+  }
+  if (!sums) return;
+  const auto middle = sums_.begin() + static_cast<std::ptrdiff_t>(rows * leaves);
+  const auto at = static_cast<std::ptrdiff_t>(first * leaves);
+  std::copy(sums_.begin(), middle, model_sums_.begin() + at);
+  std::copy(middle, sums_.end(), draw_sums_.begin() + at);
 }
 
 std::span<const kernels::Candidate> LogitSummaries::Listed(size_t row) const {
   const int32_t list = list_of_row_[row];
   if (list < 0) return {};
-  const size_t places = listed_.size() / listed_rows_.size();
-  return std::span(listed_).subspan(static_cast<size_t>(list) * places, places);
+  return std::span(listed_).subspan(static_cast<size_t>(list) * places_, places_);
 }
 
 void LogitSummaries::PutListed(std::span<const kernels::Candidate> listed, int64_t count,
@@ -179,60 +204,30 @@ void LogitSummaries::PutListed(std::span<const kernels::Candidate> listed, int64
   }
 }
 
-void LogitSummaries::SumRows(TensorView logits, std::span<const double> inverse_temperatures,
-                             std::vector<double>* sums) {
-  const size_t leaves = share_.leaves.size();
-  sums->resize(inverse_temperatures.size() * leaves);
-  // Neighbours of one temperature together: they are mostly outputs of one request.
-  for (size_t first = 0, end = 0; first < inverse_temperatures.size(); first = end) {
-    const double inverse_temperature = inverse_temperatures[first];
-    end = first + 1;
-    while (end < inverse_temperatures.size() && inverse_temperatures[end] == inverse_temperature) {
-      ++end;
-    }
-    if (inverse_temperature == 0) continue;
-    const TensorView rows =
-        logits.Rows(static_cast<int64_t>(first), static_cast<int64_t>(end - first));
-    leaf_sums_.resize(end - first);
-    for (size_t leaf = 0; leaf < leaves; ++leaf) {
-      const model::Range& range = share_.leaves[leaf];
-      backend_->LogSumExp(rows.Columns(range.begin, range.size()), inverse_temperature, leaf_sums_);
-      for (size_t r = first; r < end; ++r) (*sums)[r * leaves + leaf] = leaf_sums_[r - first];
-    }
-  }
-}
-
-void LogitSummaries::FindBests(TensorView logits) {
-  const auto rows = static_cast<size_t>(logits.rows);
-  bests_.assign(rows, RowBest());
-  if (logits.cols == 0) return;  // of a rank without a token of its own
-  best_candidates_.resize(rows);
-  backend_->Bests(logits, best_candidates_);
-  for (size_t r = 0; r < rows; ++r) {
-    const auto& [id, logit] = best_candidates_[r];
-    bests_[r] = id < 0 ? NoBest(logits.Rows(static_cast<int64_t>(r), 1))
-                       : RowBest{.logit = logit,
-                                 .raw = logit,
-                                 .id = static_cast<int32_t>(id + share_.own.begin),
-                                 .state = RowBest::kNumber};
-  }
+RowBest LogitSummaries::BestOf(const kernels::Candidate& best, TensorView row) {
+  if (best.id < 0) return NoBest(row);
+  return {.logit = best.logit,
+          .raw = best.logit,
+          .id = static_cast<int32_t>(best.id + share_.own.begin),
+          .state = RowBest::kNumber};
 }
 
 void LogitSummaries::Fill(const RowQuestion& question, size_t row, TensorView raw,
                           TensorView adjusted, std::span<std::byte> block) {
   Writer writer(block);
   writer.Put(bests_[row]);
-  if (question.adjusted) writer.Put(BestOf(raw, adjusted));
+  if (question.adjusted) {
+    SummarizeAdjusted(question, raw, adjusted);
+    writer.Put(adjusted_best_);
+  }
   const size_t leaves = share_.leaves.size();
   const auto put_sums = [&](std::span<const double> sums) {
     for (const double sum : sums) writer.Put(sum);
   };
   if (question.log_sum) put_sums(std::span(model_sums_).subspan(row * leaves, leaves));
-  if (question.inverse_temperature > 0 && !question.adjusted) {
-    put_sums(std::span(draw_sums_).subspan(row * leaves, leaves));
-  } else if (question.inverse_temperature > 0) {
-    SumRows(adjusted, {&question.inverse_temperature, 1}, &adjusted_sums_);
-    put_sums(adjusted_sums_);
+  if (question.inverse_temperature > 0) {
+    put_sums(question.adjusted ? std::span<const double>(adjusted_sums_)
+                               : std::span(draw_sums_).subspan(row * leaves, leaves));
   }
   int64_t lists = 0;
   if (question.inverse_temperature > 0) lists += ListBytes(kFirstPortion);
@@ -240,8 +235,8 @@ void LogitSummaries::Fill(const RowQuestion& question, size_t row, TensorView ra
   std::span<std::byte> rest = block.last(static_cast<size_t>(lists));
   const std::span<const kernels::Candidate> listed = Listed(row);
   if (question.inverse_temperature > 0) {
-    if (question.adjusted || listed.empty()) {
-      FillList(kFirstPortion, raw, adjusted, rest);
+    if (question.adjusted) {
+      PutCandidates(kFirstPortion, rest);
     } else {
       PutListed(listed, kFirstPortion, rest);
     }
@@ -255,6 +250,41 @@ void LogitSummaries::Fill(const RowQuestion& question, size_t row, TensorView ra
   }
 }
 
+void LogitSummaries::SummarizeAdjusted(const RowQuestion& question, TensorView raw,
+                                       TensorView adjusted) {
+  adjusted_best_ = RowBest();
+  adjusted_sums_.assign(ranges_.size(), -kInfinity);
+  candidates_.clear();
+  if (adjusted.cols == 0) return;
+  const bool drawn = question.inverse_temperature > 0;
+  const size_t places = drawn ? places_ : 0;
+  const int32_t this_row = 0;
+  candidates_.resize(places + 1);  // the best is asked about with them
+  backend_->Summarize(
+      adjusted,
+      {.inverse_temperatures = {&question.inverse_temperature, drawn ? size_t{1} : 0},
+       .ranges = ranges_,
+       .listed = {&this_row, drawn ? size_t{1} : 0},
+       .places = static_cast<int64_t>(places)},
+      {.bests = std::span(candidates_).last(1),
+       .sums = drawn ? std::span(adjusted_sums_) : std::span<double>(),
+       .listed = std::span(candidates_).first(places)});
+  adjusted_best_ = BestOf(candidates_.back(), adjusted);
+  PickRaw(raw);
+  if (adjusted_best_.state == RowBest::kNumber) adjusted_best_.raw = candidate_raw_.back();
+  candidates_.pop_back();
+}
+
+// candidate_raw_ of candidates_; of those that are none 0.
+void LogitSummaries::PickRaw(TensorView raw) {
+  candidate_ids_.clear();
+  for (const kernels::Candidate& candidate : candidates_) {
+    candidate_ids_.push_back(std::max(candidate.id, 0));
+  }
+  candidate_raw_.resize(candidates_.size());
+  if (!candidates_.empty()) backend_->Pick(raw, candidate_ids_, candidate_raw_);
+}
+
 void LogitSummaries::FillList(int64_t count, TensorView raw, TensorView adjusted,
                               std::span<std::byte> block) {
   const int64_t places = std::min(count, share_.widest);
@@ -262,18 +292,20 @@ void LogitSummaries::FillList(int64_t count, TensorView raw, TensorView adjusted
   if (adjusted.cols > 0) {
     backend_->TopCandidates(adjusted, 0, std::min(places, adjusted.cols), &candidates_);
   }
-  candidate_ids_.clear();
-  for (const kernels::Candidate& candidate : candidates_) candidate_ids_.push_back(candidate.id);
-  candidate_raw_.resize(candidates_.size());
-  if (!candidates_.empty()) backend_->Pick(raw, candidate_ids_, candidate_raw_);
+  PickRaw(raw);
+  PutCandidates(count, block);
+}
+
+void LogitSummaries::PutCandidates(int64_t count, std::span<std::byte> block) const {
   Writer writer(block);
-  for (size_t i = 0; i < candidates_.size(); ++i) {
-    writer.Put(WalkCandidate{.id = static_cast<int32_t>(candidates_[i].id + share_.own.begin),
-                             .logit = candidates_[i].logit,
-                             .raw = candidate_raw_[i]});
-  }
-  for (auto i = static_cast<int64_t>(candidates_.size()); i < places; ++i) {
-    writer.Put(WalkCandidate{.id = -1});
+  const auto places = static_cast<size_t>(std::min(count, share_.widest));
+  for (size_t i = 0; i < places; ++i) {
+    const bool is_one = i < candidates_.size() && candidates_[i].id >= 0;
+    writer.Put(is_one
+                   ? WalkCandidate{.id = static_cast<int32_t>(candidates_[i].id + share_.own.begin),
+                                   .logit = candidates_[i].logit,
+                                   .raw = candidate_raw_[i]}
+                   : WalkCandidate{.id = -1});
   }
 }
 
@@ -281,20 +313,6 @@ RowBest LogitSummaries::NoBest(TensorView row) {
   double sum = 0;
   backend_->LogSumExp(row, 1, {&sum, 1});
   return {.state = sum == -kInfinity ? RowBest::kNothing : RowBest::kPoisoned};
-}
-
-RowBest LogitSummaries::BestOf(TensorView raw, TensorView adjusted) {
-  RowBest best;
-  if (adjusted.cols == 0) return best;
-  kernels::Candidate found;
-  backend_->Bests(adjusted, {&found, 1});
-  const int32_t id = found.id;
-  if (id < 0) return NoBest(adjusted);
-  backend_->Pick(raw, {&id, 1}, {&best.raw, 1});
-  return {.logit = found.logit,
-          .raw = best.raw,
-          .id = static_cast<int32_t>(id + share_.own.begin),
-          .state = RowBest::kNumber};
 }
 
 void LogitSummaries::Merge(const RowQuestion& question,

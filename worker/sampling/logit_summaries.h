@@ -60,8 +60,7 @@ struct RowAnswer {
 class LogitSummaries {
  public:
   // REQUIRES: the backend outlives this
-  LogitSummaries(kernels::Backend* backend, const VocabularyShare& share)
-      : backend_(backend), share_(share) {}
+  LogitSummaries(kernels::Backend* backend, const VocabularyShare& share);
 
   // Bytes of the block of one rank; a multiple of 8.
   int64_t BlockBytes(const RowQuestion& question) const;
@@ -88,35 +87,39 @@ class LogitSummaries {
                   std::vector<WalkCandidate>* out) const;
 
  private:
-  void FindBests(kernels::TensorView logits);
-  // The first portion of the rows whose candidates are wanted as the model gave them.
-  void ListRows(std::span<const RowQuestion> questions, kernels::TensorView logits,
-                const ProgressCallback& progress);
-  // The first of a row that ListRows has listed; empty for others.
+  // What Begin asks of `questions`, those of rows [first, ..) of its own.
+  void Summarize(std::span<const RowQuestion> questions, kernels::TensorView logits, size_t first);
+  // adjusted_best_, adjusted_sums_ and candidates_ of a row that is adjusted.
+  void SummarizeAdjusted(const RowQuestion& question, kernels::TensorView raw,
+                         kernels::TensorView adjusted);
+  RowBest BestOf(const kernels::Candidate& best, kernels::TensorView row);
+  // The best of a row without a largest number.
+  RowBest NoBest(kernels::TensorView row);
+  // The first of a row that Summarize has listed; empty for others.
   std::span<const kernels::Candidate> Listed(size_t row) const;
   void PutListed(std::span<const kernels::Candidate> listed, int64_t count,
                  std::span<std::byte> block) const;
-  // (*sums)[row, leaf], for the rows whose inverse temperature is above 0.
-  void SumRows(kernels::TensorView logits, std::span<const double> inverse_temperatures,
-               std::vector<double>* sums);
-  // The best of a row without a largest number.
-  RowBest NoBest(kernels::TensorView row);
-  RowBest BestOf(kernels::TensorView raw, kernels::TensorView adjusted);
+  void PickRaw(kernels::TensorView raw);
+  // candidates_, with candidate_raw_.
+  void PutCandidates(int64_t count, std::span<std::byte> block) const;
 
   kernels::Backend* const backend_;
   const VocabularyShare share_;
+  std::vector<kernels::ColumnRange> ranges_;  // share_.leaves
   // Kept for their memory:
-  std::vector<kernels::Candidate> candidates_;
+  std::vector<kernels::Candidate> candidates_;  // id -1 behind the last
   std::vector<int32_t> candidate_ids_;
   std::vector<float> candidate_raw_;
   std::vector<RowBest> bests_;
   std::vector<kernels::Candidate> best_candidates_;
-  std::vector<int32_t> listed_rows_;
-  std::vector<int32_t> list_of_row_;          // an index into listed_rows_; -1: none
-  std::vector<kernels::Candidate> listed_;    // [listed_rows_, places]
-  std::vector<double> inverse_temperatures_, leaf_sums_;
+  std::vector<int32_t> listed_rows_;        // of a question
+  std::vector<int32_t> list_of_row_;        // of Begin's, an index into listed_; -1: none
+  std::vector<kernels::Candidate> listed_;  // [lists, places_]
+  size_t places_ = 0;
+  std::vector<double> inverse_temperatures_, sums_;
   std::vector<double> model_sums_, draw_sums_;  // [rows, leaves], the latter of rows not adjusted
-  std::vector<double> adjusted_sums_;           // [leaves]
+  RowBest adjusted_best_;
+  std::vector<double> adjusted_sums_;  // [leaves]
 };
 
 }  // namespace tutti::worker

@@ -89,6 +89,13 @@ inline bool AnyInWarp(bool value) {
   return false;
 }
 
+inline int SumInWarp(int value) {
+  const emulated::Words* all = emulated::Exchange({static_cast<uint32_t>(value)});
+  uint32_t sum = 0;
+  for (int lane = 0; lane < kWarp; ++lane) sum += all[lane][0];
+  return static_cast<int>(sum);
+}
+
 inline int FetchAdd(int* counter, int value) {
   const int before = *counter;
   *counter += value;

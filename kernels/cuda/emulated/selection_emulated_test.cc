@@ -1,4 +1,4 @@
-// Rows to draw from are asked about in one go: a kernel and a wait for all of them.
+// Rows to draw from are asked about in one go: a kernel for each question, and one wait.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,11 @@ class SelectionTest : public ::testing::Test {
     std::iota(rows_.begin(), rows_.end(), 0);
   }
   TensorView View(void* data, Device device) const {
-    return {.data = data, .dtype = DType::kF32, .device = device, .rows = kRows, .cols = kVocab,
+    return {.data = data,
+            .dtype = DType::kF32,
+            .device = device,
+            .rows = kRows,
+            .cols = kVocab,
             .row_stride = kVocab};
   }
   void Upload() {
@@ -54,14 +58,30 @@ TEST_F(SelectionTest, TakesOneKernelForAllRows) {
   }
 }
 
-TEST_F(SelectionTest, ARowOfEqualsIsAskedAboutByItself) {
-  const int64_t without = Select();
+TEST_F(SelectionTest, ARowOfEqualsTakesNoMore) {
+  Select();
   std::fill_n(host_.begin() + 3 * kVocab, kVocab, 1.0f);
   Upload();
-  EXPECT_EQ(Select(), without + 1);
+  Select();  // starts what was queued before
+  EXPECT_EQ(Select(), 1);
   for (int32_t i = 0; i < kWanted; ++i) {
     EXPECT_EQ(out_[static_cast<size_t>(3 * kWanted + i)].id, i) << "of equals the first";
   }
+}
+
+TEST_F(SelectionTest, ASummaryTakesOneKernelForEachQuestion) {
+  const std::vector<double> temperatures(2 * kRows, 1);
+  const std::vector<ColumnRange> ranges = {{0, 1000}, {1000, kVocab - 1000}};
+  std::vector<Candidate> bests(kRows), lists(kRows * kWanted);
+  std::vector<double> sums(temperatures.size() * ranges.size());
+  const auto summarize = [&] {
+    const int64_t before = backend_->launch_counts().kernels;
+    backend_->Summarize(View(logits_->data(), backend_->device()),
+                        {temperatures, ranges, rows_, kWanted}, {bests, sums, lists});
+    return backend_->launch_counts().kernels - before;
+  };
+  summarize();  // starts what was queued before
+  EXPECT_EQ(summarize(), 3);
 }
 
 }  // namespace
