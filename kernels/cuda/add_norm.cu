@@ -44,7 +44,7 @@ TUTTI_DEVICE void AddToRow(const AddNormArgs& args, float* shared) {
 }
 
 // Any rows into any target.
-TUTTI_KERNEL_OF(kAddNormThreads) void AddNorm(TUTTI_PARAMETER AddNormArgs args) {
+TUTTI_RESIDENT_KERNEL_OF(kAddNormThreads, 1) void AddNorm(TUTTI_PARAMETER AddNormArgs args) {
   auto* const row = reinterpret_cast<float*>(SharedMemory() + kAddNormReduceBytes);
   LetNextBegin();
   if (args.norm != nullptr) PrefetchRow(args.norm, args.cols);
@@ -118,7 +118,7 @@ TUTTI_DEVICE void AddFoursToRow(const AddNormArgs& args, float* shared) {
     FoursAt(residual, col) = before;
     FoursAt(shared, col) = before;
   };
-  if (args.leaves > 1) {
+  if (kThreads == kAddNormThreads && args.leaves > 1) {
     TUTTI_KEEP_LOOP
     for (int32_t col = mine; col < cols; col += 4 * kThreads) {
       const Fours before = FoursAt(residual, col);
@@ -239,7 +239,8 @@ bool FitsAddNorm(int64_t cols) {
 bool TakesManyRows(const AddNormArgs& args) {
   if (args.cols % 4 != 0 || !HasFours(args.residual, args.residual_stride)) return false;
   if (args.leaves > 0 && !HasFours(args.delta, args.delta_stride)) return false;
-  if (args.leaves > 1 && args.leaf_stride % 4 != 0) return false;
+  // Many rows have been added up by their product.
+  if (args.leaves > 1 && (args.leaf_stride % 4 != 0 || args.rows > kJoinedRows)) return false;
   if (kFoursReduceBytes + 2 * args.cols * int64_t{sizeof(float)} > kAddNormSharedBytesMax) {
     return false;
   }

@@ -52,27 +52,25 @@ void SiluPackBf16(TUTTI_PARAMETER SiluPackArgs args) {
   StoreFours(args.packed, BlockX(), packed, chunks, Activate(x));
 }
 
-// A warp per piece, so that each of its four stores is 128 bytes in a row.
+// A warp per piece of eight rows, in two halves: each load is 128 bytes of four rows, each store 64
+// bytes in a row.
 template <bool kFours>
 TUTTI_KERNEL_OF(kRowThreads)
-void SiluPackWide(TUTTI_PARAMETER SiluPackArgs args) {
+void SiluPackPieces(TUTTI_PARAMETER SiluPackArgs args) {
   LetNextBegin();
   const LeafMap& leaves = args.packed.leaves;
   const int32_t chunks = Chunks(leaves), up = leaves.begin[leaves.leaves];
   const auto chunk = static_cast<int32_t>(BlockY() * (kRowThreads / kWarp) + WarpIndex());
   const ChunkPlace place = PlaceOf(leaves, chunk);
-  const int lane = Lane();
-  const int64_t row = BlockX() * kPieceRows + lane / 4;
-  const int32_t in_chunk = lane % 4 * 8;
-  const int32_t left = row < args.rows ? place.left - in_chunk : 0;
+  const int64_t row = BlockX() * kPieceRows + Lane() / 8;
+  const int32_t in_chunk = Lane() % 8 * 4, left = place.left - in_chunk;
   const float* const gate = args.gate_up + row * args.stride + place.k + in_chunk;
   WaitForEarlier();
   if (chunk >= chunks) return;
-  const auto first = LoadGated<kFours>(gate, up, left);
-  const auto second = LoadGated<kFours>(gate + 4, up, left - 4);
-  const int32_t packed = chunk * kChunkK + in_chunk;
-  StoreFours(args.packed, row, packed, chunks, Activate(first));
-  StoreFours(args.packed, row, packed + 4, chunks, Activate(second));
+  const auto first = LoadGated<kFours>(gate, up, row < args.rows ? left : 0);
+  const auto second = LoadGated<kFours>(gate + 4 * args.stride, up, row + 4 < args.rows ? left : 0);
+  StoreFours(args.packed, row, chunk * kChunkK + in_chunk, chunks, Activate(first));
+  StoreFours(args.packed, row + 4, chunk * kChunkK + in_chunk, chunks, Activate(second));
 }
 
 // A block per row and leaf.
@@ -89,10 +87,10 @@ TUTTI_KERNEL void SiluPackF16(TUTTI_PARAMETER SiluPackArgs args) {
 template <bool kFours>
 void LaunchSiluPackBf16(const SiluPackArgs& args, Launcher* launcher) {
   const int32_t chunks = Chunks(args.packed.leaves);
-  if (args.packed.wide != 0) {
+  if (args.packed.wide != 0 || (args.packed.pieces > 0 && args.rows > kPieceRows)) {
     const Grid grid =
         GridOver((args.rows + kPieceRows - 1) / kPieceRows, chunks, kRowThreads / kWarp);
-    return LaunchEarly(&SiluPackWide<kFours>, grid, kRowThreads, 0, launcher, args);
+    return LaunchEarly(&SiluPackPieces<kFours>, grid, kRowThreads, 0, launcher, args);
   }
   LaunchEarly(&SiluPackBf16<kFours>, GridOver(args.rows, chunks * kChunkK / 4, kFewRowThreads),
               kFewRowThreads, 0, launcher, args);

@@ -19,7 +19,8 @@ TUTTI_KERNEL void PackBf16Rows(TUTTI_PARAMETER PackRowsArgs args) {
   args.out[ActivationIndex(row, packed, chunks)] = ToBf16(value);
 }
 
-// Rows for wgmma: a warp has a piece, so that each of its four stores is 128 bytes in a row.
+// Rows for wgmma: a warp has a piece of eight rows, in two halves: each load is 128 bytes of four
+// rows, each store 64 bytes in a row.
 template <bool kFours>
 TUTTI_KERNEL_OF(kRowThreads)
 void PackWideBf16Rows(TUTTI_PARAMETER PackRowsArgs args) {
@@ -27,24 +28,28 @@ void PackWideBf16Rows(TUTTI_PARAMETER PackRowsArgs args) {
   const int32_t chunks = Chunks(args.leaves);
   const auto chunk = static_cast<int32_t>(BlockY() * (kRowThreads / kWarp) + WarpIndex());
   const ChunkPlace place = PlaceOf(args.leaves, chunk);
-  const int lane = Lane();
-  const int64_t row = BlockX() * kPieceRows + lane / 4;
-  const int32_t in_chunk = lane % 4 * 8;
-  const int32_t left = row < args.rows ? place.left - in_chunk : 0;
+  const int64_t row = BlockX() * kPieceRows + Lane() / 8;
+  const int32_t in_chunk = Lane() % 8 * 4;
   const float* const in = args.in + row * args.in_stride + place.k + in_chunk;
+  const PackedTarget to = {.rows = args.out, .wide = args.wide, .pieces = args.pieces};
   WaitForEarlier();
   if (chunk >= chunks) return;
   Fours x[2] = {};
-  if constexpr (kFours) {
-    if (left > 0) x[0] = *reinterpret_cast<const Fours*>(in);
-    if (left > 4) x[1] = *reinterpret_cast<const Fours*>(in + 4);
-  } else {
-    TUTTI_UNROLL
-    for (int i = 0; i < 8; ++i) x[i / 4].v[i % 4] = i < left ? in[i] : 0;
+  TUTTI_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const float* const from = in + 4 * half * args.in_stride;
+    const int32_t left = row + 4 * half < args.rows ? place.left - in_chunk : 0;
+    if constexpr (kFours) {
+      if (left > 0) x[half] = *reinterpret_cast<const Fours*>(from);
+    } else {
+      TUTTI_UNROLL
+      for (int i = 0; i < 4; ++i) x[half].v[i] = i < left ? from[i] : 0;
+    }
   }
-  const PackedTarget to = {.rows = args.out, .wide = args.wide, .pieces = args.pieces};
-  StoreFours(to, row, chunk * kChunkK + in_chunk, chunks, x[0]);
-  StoreFours(to, row, chunk * kChunkK + in_chunk + 4, chunks, x[1]);
+  TUTTI_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    StoreFours(to, row + 4 * half, chunk * kChunkK + in_chunk, chunks, x[half]);
+  }
 }
 
 // A block per row and leaf: it is read once for its largest number, and once, from the cache, to

@@ -177,8 +177,8 @@ TUTTI_DEVICE void NormAndTurn(bool normed, const float (&norm)[kNumbers<kDim>], 
   }
 }
 
-// Heads [first, first + count) of one row, all queries or all keys: the next is loaded while one is
-// turned.
+// Heads [first, first + count) of one row, all queries or all keys. The next two are loaded while
+// one is turned.
 template <int kDim>
 TUTTI_DEVICE void TurnSome(const TurnArgs& args, int64_t row, int32_t first, int32_t count) {
   const bool queries = first < args.heads;
@@ -188,14 +188,19 @@ TUTTI_DEVICE void TurnSome(const TurnArgs& args, int64_t row, int32_t first, int
   float* x = args.qkv + row * args.stride + first * kDim;
   const float* bias = args.bias == nullptr ? nullptr : args.bias + first * kDim;
   WaitForEarlier();
-  float v[kNumbers<kDim>], next[kNumbers<kDim>], norm[kNumbers<kDim>] = {};
+  float v[kNumbers<kDim>], next[kNumbers<kDim>], after[kNumbers<kDim>] = {};
+  float norm[kNumbers<kDim>] = {};
   LoadHead<kDim>(x, next);
+  if (count > 1) LoadHead<kDim>(x + kDim, after);
   if (weight != nullptr) LoadHead<kDim>(weight, norm);
   TUTTI_KEEP_LOOP
   for (int32_t i = 0; i < count; ++i, x += kDim) {
     TUTTI_UNROLL
-    for (int n = 0; n < kNumbers<kDim>; ++n) v[n] = next[n];
-    if (i + 1 < count) LoadHead<kDim>(x + kDim, next);
+    for (int n = 0; n < kNumbers<kDim>; ++n) {
+      v[n] = next[n];
+      next[n] = after[n];
+    }
+    if (i + 2 < count) LoadHead<kDim>(x + 2 * kDim, after);
     AddBias<kDim>(bias == nullptr ? nullptr : bias + i * kDim, v);
     NormAndTurn<kDim>(weight != nullptr, norm, args.epsilon, angles, v);
     if (queries) {
