@@ -116,7 +116,8 @@ void CudaProducts::TensorMatMul(const TensorView& in, const CudaWeight& w, const
 
 void CudaProducts::Multiply(const CudaWeight& w, const ProductArgs& args) {
   if (IsWide(args.rows)) return LaunchWideProduct(w.dtype(), args, multiprocessors_, runtime_);
-  if (IsRing(args.rows)) return LaunchRingProduct(w.dtype(), args, multiprocessors_, runtime_);
+  if (IsRing(w.leaves(), args.rows))
+    return LaunchRingProduct(w.dtype(), args, multiprocessors_, runtime_);
   LaunchProduct(w.dtype(), args, runtime_);
 }
 
@@ -128,7 +129,7 @@ PackedTarget CudaProducts::TargetOf(const CudaWeight& w, int64_t rows) {
           .leaves = w.leaves(),
           .bf16 = w.dtype() == DType::kBF16,
           .wide = IsWide(rows),
-          .pieces = static_cast<int16_t>(IsRing(rows) ? RowPieces(rows) : 0)};
+          .pieces = static_cast<int16_t>(IsRing(w.leaves(), rows) ? RowPieces(rows) : 0)};
 }
 
 ProductArgs CudaProducts::ArgsOf(const CudaWeight& w, const PackedTarget& in, int64_t rows,

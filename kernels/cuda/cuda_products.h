@@ -73,9 +73,12 @@ class CudaProducts {
   // Whether the library has done it; else it has no algorithm for such a product.
   bool MultipliedByLibrary(const TensorView& in, const CudaWeight& w, const TensorView& out);
 
-  // Rows that kernels of wgmma multiply, where the device has them: many, or few and some.
+  // Rows that kernels of wgmma multiply, where the device has them: many, or few and some. Of few
+  // rows, leaves are chains that warps of their own follow side by side: by mma.sync.
   bool IsWide(int64_t rows) const { return wide_ && rows > kLeafSumRows; }
-  bool IsRing(int64_t rows) const { return wide_ && rows <= kLeafSumRows; }
+  bool IsRing(const LeafMap& leaves, int64_t rows) const {
+    return wide_ && rows <= kLeafSumRows && (leaves.leaves == 1 || rows > kStreamRows);
+  }
 
   LaunchQueue* const runtime_;
   const bool wide_;

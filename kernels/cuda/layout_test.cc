@@ -123,7 +123,6 @@ TEST(LayoutTest, RingProductsAreSharedOutEvenly) {
   // An 8B model on 132 multiprocessors.
   EXPECT_EQ(share(1, 6144, 1).tiles, 3);
   EXPECT_EQ(share(64, 6144, 1).blocks, 128);
-  EXPECT_EQ(share(1, 4096, 8).tiles, 2);
   EXPECT_EQ(share(64, 4096, 8).tiles, 8);  // of a leaf
   EXPECT_EQ(share(64, 4096, 8).items, 256);
   EXPECT_EQ(share(1, 24576, 1).tiles, 12);

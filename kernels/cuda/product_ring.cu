@@ -30,22 +30,19 @@ struct RingShape {
   static constexpr int kChunkBytes = 2 * kPieceBytes;  // of a tile's weights
   static constexpr int kTileBytes = kChunks * kChunkBytes;
   static constexpr int kRowBytes = kRows / kPieceRows * kPieceBytes;  // of one chunk
-  static constexpr bool kAllLeaves = kRows <= kStreamRows;            // each block adds them up
   TUTTI_HOST_DEVICE static constexpr int StageBytes(int32_t tiles) {
     return tiles * kTileBytes + kChunks * kRowBytes;
   }
 };
 
-// An item: from which tile on, and of which leaves.
+// An item: from which tile on, and of which leaf.
 struct RingItem {
-  int32_t first_tile, leaf, leaf_end;
+  int32_t first_tile, leaf;
 };
-template <class Shape>
 TUTTI_DEVICE RingItem ItemAt(const RingArgs& args, int32_t index) {
   const int32_t groups = (args.product.out_tiles + args.tiles - 1) / args.tiles;
-  if constexpr (Shape::kAllLeaves) return {index * args.tiles, 0, args.product.leaves.leaves};
   const int32_t leaf = index / groups;
-  return {(index - leaf * groups) * args.tiles, leaf, leaf + 1};
+  return {(index - leaf * groups) * args.tiles, leaf};
 }
 
 // Stages one after the other, of all items of a block: Shape::kChunks chunks of a leaf, or a single
@@ -67,16 +64,14 @@ class RingWalk {
   }
 
  private:
-  // The first of the next leaf that has any, of this item or of a later one.
+  // The first of the next item that has any.
   TUTTI_DEVICE void FindChunk() {
     do {
-      if (item_.leaf == item_.leaf_end) {
-        index_ += static_cast<int32_t>(BlockCountX());
-        if (!valid()) return;
-        item_ = ItemAt<Shape>(args_, index_);
-      }
+      index_ += static_cast<int32_t>(BlockCountX());
+      if (!valid()) return;
+      item_ = ItemAt(args_, index_);
       chunk_ = args_.product.leaves.chunk[item_.leaf];
-      end_ = args_.product.leaves.chunk[++item_.leaf];
+      end_ = args_.product.leaves.chunk[item_.leaf + 1];
     } while (chunk_ == end_);
   }
 
@@ -206,23 +201,14 @@ class RingMultiplier {
     TUTTI_KEEP_LOOP
     for (auto index = static_cast<int32_t>(BlockX()); index < args_.items;
          index += static_cast<int32_t>(BlockCountX())) {
-      const RingItem item = ItemAt<Shape>(args_, index);
+      const RingItem item = ItemAt(args_, index);
       float sum[Shape::kSums];
       float* out = product.out;
       int64_t stride = product.out_stride;
-      if constexpr (Shape::kAllLeaves) {
-        float pending[kLeafLevels][Shape::kSums];
-        TUTTI_KEEP_LOOP
-        for (int32_t leaf = 0; leaf < item.leaf_end; ++leaf) {
-          SumLeaf(leaf, sum);
-          AddLeaf<Shape::kSums, kLeafLevels>(leaf, sum, pending);
-        }
-      } else {
-        SumLeaf(item.leaf, sum);
-        if (product.leaves.leaves > 1) {
-          stride = product.out_features;
-          out = product.leaf_sums + item.leaf * product.rows * stride;
-        }
+      SumLeaf(item.leaf, sum);
+      if (product.leaves.leaves > 1) {
+        stride = product.out_features;
+        out = product.leaf_sums + item.leaf * product.rows * stride;
       }
       if (WarpIndex() >= args_.tiles) continue;
       StoreSums(product, out, stride, 0, (item.first_tile + WarpIndex()) * kTileOut, sum);

@@ -16,15 +16,15 @@ inline int32_t RowPieces(int64_t rows) {
 }
 
 // `in` by TogetherActivationIndex of RowPieces(rows); the contents of rows that pad the last piece
-// are never used.   REQUIRES: 0 < rows <= kLeafSumRows; not plain rows
+// are never used.   REQUIRES: 0 < rows <= kLeafSumRows; not plain rows; of several leaves more than
+// kStreamRows
 //
 //   multiprocessors  of the device: the largest number of blocks
 void LaunchRingProduct(DType type, const ProductArgs& args, int32_t multiprocessors,
                        Launcher* launcher);
 
-// How a product is shared out: an item is `tiles` tiles of 16 features, of one leaf where the sums
-// of leaves pass through memory (LeafSumCount), else of all. A block goes through one item after
-// the other.
+// How a product is shared out: an item is `tiles` tiles of 16 features, of one leaf. A block goes
+// through one item after the other.
 struct RingShares {
   int32_t tiles = 1;
   int32_t items = 1;
@@ -33,12 +33,10 @@ struct RingShares {
 // Such that the busiest multiprocessor is through soonest. A tile's weights come from memory, those
 // rows of an item from the second-level cache, at twice the speed or more.
 inline RingShares ShareOut(const ProductArgs& args, int32_t multiprocessors, int32_t tiles_max) {
-  const int64_t leaf_sums = LeafSumCount(args.leaves, args.rows, args.out_features);
-  const int32_t leaves = leaf_sums > 0 ? args.leaves.leaves : 1;
   RingShares best;
   int64_t least = -1;
   for (int32_t tiles = 1; tiles <= tiles_max; ++tiles) {
-    const int32_t items = (args.out_tiles + tiles - 1) / tiles * leaves;
+    const int32_t items = (args.out_tiles + tiles - 1) / tiles * args.leaves.leaves;
     const int64_t rounds = (items + multiprocessors - 1) / multiprocessors;
     // In quarters of a tile's bytes of a chunk; 8 rows are half of a tile.
     const int64_t cost = rounds * (4 * tiles + RowPieces(args.rows));
