@@ -37,12 +37,12 @@ class Tables(unittest.TestCase):
         self.record([*runs, (200, 3, 0), (210, 2, 2), (220, 3, 0)])
         text = kernel_times.tables(self.path)
         self.assertIn("5 steps of 3 kernels, 40 µs each", text)
-        self.assertIn("| Attend<1, 128> | 16 x 8 x 1 | 32 | 255 | 2.0 | 10.0 | 1.0 | 20 | 50 % |", text)
+        self.assertIn("| Attend<1, 128> | 16 x 8 x 1 | 32 | 255 | 2.0 | 10.0 | 1.0 | 11.0 | 22 | 55 % |", text)
         self.assertNotIn("Wide", text, "one step of few rows is no kind")
 
     def test_an_early_start_is_a_gap_below_zero(self):
         self.record([(10 * i + at, 6, number) for i in range(4) for at, number in ((0, 0), (4, 1))])
-        self.assertIn("| 1.0 | 6.0 | -2.0 |", kernel_times.tables(self.path))
+        self.assertIn("| 1.0 | 6.0 | -2.0 | 4.0 | 4 | 40 % |", kernel_times.tables(self.path))
 
     def test_a_recording_that_was_cut_is_read_as_far_as_it_goes(self):
         self.record([(10 * i, 6, 0) for i in range(6)])

@@ -35,7 +35,7 @@ class Rehearsal(unittest.TestCase):
             self.assertTrue(results[step]["passed"], json.dumps(results[step], indent=1)[:3000])
         self.assertIn("2 workers on the GPU", results["one_voice"]["compared"])
         self.assertEqual(len(results["bench_ours"]["rows"]), len(settings.TINY_LOADS))
-        self.assertEqual(len(results["switches"]["rows"]), 2)
+        self.assertEqual(len(results["switches"]["rows"]), 4)
 
 
 if __name__ == "__main__":

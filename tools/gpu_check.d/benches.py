@@ -74,7 +74,7 @@ class Benches(Session):
             errors["remark"] = remark
         return dict(result, errors=errors, passed=not errors)
 
-    def local_loads(self, loads, seconds, flags, errors, name):
+    def local_loads(self, loads, seconds, flags, errors, name, environment=None):
         """Rows of `tutti-bench local`, which has the model once for all loads; again with those behind one that ends it."""
         rows = []
         while loads:
@@ -82,7 +82,7 @@ class Benches(Session):
             command = [self.program("tutti-bench"), "local", "--model", self.model("8b"), "--device", self.place,
                        "--chunk-tokens", "2048", "--runs", "2", *flags, *named, "--json"]
             failed = {}
-            lines = self.bench_lines(command, seconds, failed, name)
+            lines = self.bench_lines(command, seconds, failed, name, environment)
             rows += lines
             loads = loads[len(lines):]
             if not failed:
@@ -99,11 +99,13 @@ class Benches(Session):
         return {"passed": not errors, "rows": rows, "errors": errors}
 
     def switches(self):
-        """What graphs and early starts bring: the first load without each."""
+        """What graphs, early starts and wgmma bring: the first load without each, of wgmma that of several sequences too."""
         self.need_device(or_cpu=True)
         errors, rows = {}, []
         for name, flags in [("no early kernels", ["--cuda-early-kernels", "off"]), ("no graphs", ["--cuda-graphs", "off"])]:
             rows += self.local_loads(self.loads[:1], 45, flags, errors, name)
+        found = self.local_loads(self.loads[:2], 45, [], errors, "no wgmma", dict(self.environment, TUTTI_WGMMA="off"))
+        rows += [dict(row, wgmma=False) for row in found]
         return {"passed": not errors, "rows": rows, "errors": errors}
 
     def profile(self):

@@ -49,19 +49,21 @@ def kinds(kernels, runs):
 
 
 def rows_of_table(kernels, steps):
-    """(name, grid, threads, registers, times a step, median µs, median gap before, µs a step), in order of appearance."""
+    """(name, shape, times a step, median µs, median gap before, median µs that it adds, µs a step that it adds), in order of
+    appearance. A kernel that begins early adds only what it ends later than all before it."""
     table = {}
     for step, _ in steps:
-        before = None
-        for start, took, number in step:
+        ended = step[0][0]
+        for number_in_step, (start, took, number) in enumerate(step):
             name, shape = kernels[number]
-            row = table.setdefault((name, *shape[1:3]), [shape, [], []])
+            row = table.setdefault((name, *shape[1:3]), [shape, [], [], []])
             row[1].append(took)
-            if before is not None:
-                row[2].append(start - before)
-            before = start + took
+            if number_in_step > 0:
+                row[2].append(start - ended)
+            row[3].append(max(0, start + took - ended))
+            ended = max(ended, start + took)
     return [(key[0], shape, len(times) / len(steps), statistics.median(times), statistics.median(gaps) if gaps else 0,
-             sum(times) / len(steps)) for key, (shape, times, gaps) in table.items()]
+             statistics.median(added), sum(added) / len(steps)) for key, (shape, times, gaps, added) in table.items()]
 
 
 def tables(path):
@@ -74,11 +76,11 @@ def tables(path):
     for _, steps in found[:KINDS_MAX]:
         took = statistics.median(end - step[0][0] for step, end in steps)
         lines += ["", f"{len(steps)} steps of {len(steps[0][0])} kernels, {took:.0f} µs each", "",
-                  "| kernel | grid | threads | registers | times a step | µs | gap before, µs | µs a step | share |",
-                  "|---|---|---|---|---|---|---|---|---|"]
+                  "| kernel | grid | threads | registers | times a step | µs | gap before, µs | adds, µs | adds a step, µs | share |",
+                  "|---|---|---|---|---|---|---|---|---|---|"]
         lines += [f"| {name} | {shape[0]} x {shape[1]} x {shape[2]} | {shape[3]} | {shape[4]} | {times:.1f} | {each:.1f} | "
-                  f"{gap:.1f} | {whole:.0f} | {100 * whole / took:.0f} % |"
-                  for name, shape, times, each, gap, whole in rows_of_table(kernels, steps)]
+                  f"{gap:.1f} | {added:.1f} | {whole:.0f} | {100 * whole / took:.0f} % |"
+                  for name, shape, times, each, gap, added, whole in rows_of_table(kernels, steps)]
     return "\n".join(lines) + "\n"
 
 

@@ -72,10 +72,10 @@ def summary(results, missing):
     if memory:
         lines.append(f"  measured: memory {memory / 1e12:.2f} TB/s, matrix rate {operations / 1e12:.0f} TFLOP/s")
     for row in rows_of_loads(results):
-        lines.append("  {} x {}, temperature {:g}{}{}: prompts {:.0f} tokens/s, decode {:.1f} tokens/s".format(
+        lines.append("  {} x {}, temperature {:g}{}{}{}: prompts {:.0f} tokens/s, decode {:.1f} tokens/s".format(
             row["batch"], row["prompt_tokens"], row["temperature"], "" if row.get("cuda_graphs", True) else ", no graphs",
-            "" if row.get("cuda_early_kernels", True) else ", no early kernels", row["prefill_tokens_per_second"],
-            row["decode_tokens_per_second"]))
+            "" if row.get("cuda_early_kernels", True) else ", no early kernels", "" if row.get("wgmma", True) else ", no wgmma",
+            row["prefill_tokens_per_second"], row["decode_tokens_per_second"]))
     lines += ["  " + verdicts.line(one) for one in verdicts.all_of(results)]
     lines += [f"  LEFT BEHIND: {text}" for text in results.get("stuck", [])]
     if missing:
