@@ -32,17 +32,30 @@ TUTTI_DEVICE int64_t TargetOfPair(const AttentionArgs& args, int64_t row, int64_
                         args.packed.pieces);
 }
 
-TUTTI_DEVICE void LoadEight(const float* from, bool aligned, float (&q)[8]) {
-  if (!aligned) {
+TUTTI_DEVICE bool IsAligned(const void* rows, int64_t stride) {
+  return (reinterpret_cast<uintptr_t>(rows) | static_cast<uintptr_t>(stride * 4)) % 16 == 0;
+}
+
+// Eight numbers of each chunk of a row.
+template <int kChunks>
+TUTTI_DEVICE void LoadChunks(const float* from, bool aligned, float (&q)[kChunks][8]) {
+  if (aligned) {
     TUTTI_UNROLL
-    for (int i = 0; i < 8; ++i) q[i] = from[i];
+    for (int i = 0; i < 2 * kChunks; ++i) {
+      const Floats four = *reinterpret_cast<const Floats*>(from + i / 2 * kChunkK + i % 2 * 4);
+      TUTTI_UNROLL
+      for (int j = 0; j < 4; ++j) q[i / 2][i % 2 * 4 + j] = four.x[j];
+    }
     return;
   }
-  TUTTI_UNROLL
-  for (int i = 0; i < 2; ++i) {
-    const Floats four = reinterpret_cast<const Floats*>(from)[i];
+  TUTTI_KEEP_LOOP
+  for (int i = 0; i < 8; ++i) {
     TUTTI_UNROLL
-    for (int j = 0; j < 4; ++j) q[4 * i + j] = four.x[j];
+    for (int c = 0; c < kChunks; ++c) {
+      const float x = from[c * kChunkK + i];
+      TUTTI_UNROLL
+      for (int j = 0; j < 8; ++j) q[c][j] = i == j ? x : q[c][j];
+    }
   }
 }
 
@@ -52,9 +65,7 @@ TUTTI_DEVICE void PrepareQueries(const AttentionArgs& args, const AttentionItem&
                                  const GroupPairs& pairs, int warp, char* queries,
                                  GroupMemory* memory) {
   const int g = Lane() / 4, t = Lane() % 4;
-  const bool aligned =
-      (reinterpret_cast<uintptr_t>(args.q) | static_cast<uintptr_t>(args.q_stride * 4)) % 16 == 0;
-  TUTTI_UNROLL
+  TUTTI_KEEP_LOOP
   for (int i = 0; i < kPairTiles / kGroupWarps; ++i) {
     const int at = (kGroupWarps * i + warp) * kPieceRows + g;
     const int32_t pair = pairs.begin + at;
@@ -64,14 +75,14 @@ TUTTI_DEVICE void PrepareQueries(const AttentionArgs& args, const AttentionItem&
     auto* const to =
         reinterpret_cast<uint32_t*>(queries + at / kPieceRows * (kPieceRows * kChunkK * 2)) +
         Lane();
+    float q[Shape::kDim / kChunkK][8] = {};
+    if (pair < pairs.end) LoadChunks(from, IsAligned(args.q, args.q_stride), q);
     TUTTI_UNROLL
     for (int c = 0; c < Shape::kDim / kChunkK; ++c) {
-      float q[8] = {};
-      if (pair < pairs.end) LoadEight(from + c * kChunkK, aligned, q);
       TUTTI_UNROLL
       for (int w = 0; w < 4; ++w) {
         to[c * (Shape::kQueryChunkBytes / 4) + w * kWarp] =
-            RoundedPair<kBf16>(q[2 * w], q[2 * w + 1]);
+            RoundedPair<kBf16>(q[c][2 * w], q[c][2 * w + 1]);
       }
     }
     if (t == 0) {
@@ -84,61 +95,51 @@ TUTTI_DEVICE void PrepareQueries(const AttentionArgs& args, const AttentionItem&
 // The pair of number i of the scores or values that a thread has of a matrix.
 TUTTI_DEVICE int ColumnOf(int i) { return i / 4 * kPieceRows + 2 * (Lane() % 4) + i % 2; }
 
-// x / sum of each, as division rounds: by one reciprocal, whose quotients are corrected twice by
-// their exact remainders, where these neither overflow nor underflow.
-template <int kCount>
-TUTTI_DEVICE void DivideEach(float sum, float (&x)[kCount]) {
-  constexpr float kSmall = 0x1p-60f, kLarge = 0x1p60f;
-  float least = kLarge, most = kSmall;
+// Place of a value in `results` of ShareResults: what a warp writes, and what it reads, is spread
+// over all banks.
+template <class Shape>
+TUTTI_DEVICE int ResultPlace(int pair, int d) {
+  return pair * Shape::kDim + (d ^ pair / 2 % 4 * 8);
+}
+template <class Shape>
+TUTTI_DEVICE void ShareResults(int warp, const float (&values)[Shape::kDimTiles][kGroupPairs / 2],
+                               float* results) {
+  static_assert(kGroupPairs * Shape::kDim * 4 <= Shape::kQueryBytes + Shape::kWeightBytes);
   TUTTI_UNROLL
-  for (const float value : x) {
-    least = fminf(least, fabsf(value));
-    most = fmaxf(most, fabsf(value));
-  }
-  if (!(least >= kSmall && most <= kLarge && sum >= kSmall && sum <= kLarge)) {
-    TUTTI_KEEP_LOOP
-    for (int i = 0; i < kCount; ++i) {
-      float value = 0;
-      TUTTI_UNROLL
-      for (int j = 0; j < kCount; ++j) value = i == j ? x[j] : value;
-      value /= sum;
-      TUTTI_UNROLL
-      for (int j = 0; j < kCount; ++j) x[j] = i == j ? value : x[j];
-    }
-    return;
-  }
-  const float near = NearReciprocal(sum);
-  const float reciprocal = FusedMultiplyAdd(FusedMultiplyAdd(-sum, near, 1), near, near);
-  TUTTI_UNROLL
-  for (float& value : x) {
-    float quotient = value * reciprocal;
+  for (int i = 0; i < kGroupPairs / 2; ++i) {
     TUTTI_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      quotient = FusedMultiplyAdd(FusedMultiplyAdd(-sum, quotient, value), reciprocal, quotient);
+    for (int tile = 0; tile < Shape::kDimTiles; ++tile) {
+      const int d = tile * kWgmmaOut + 16 * warp + 8 * (i / 2 % 2) + Lane() / 4;
+      results[ResultPlace<Shape>(ColumnOf(i), d)] = values[tile][i];
     }
-    value = quotient;
   }
 }
 
+// By few instructions: a block runs them once, so that they come from far.
 template <class Shape>
-TUTTI_DEVICE void StoreResult(const AttentionArgs& args, const GroupMemory& memory, int warp,
-                              const float (&values)[Shape::kDimTiles][kGroupPairs / 2]) {
-  TUTTI_UNROLL
-  for (int i = 0; i < kGroupPairs / 4; ++i) {
-    const int at = i / 2 * 4 + i % 2, pair = ColumnOf(at);
+TUTTI_DEVICE void StoreResults(const AttentionArgs& args, const GroupMemory& memory,
+                               const float* results) {
+  constexpr int kFours = Shape::kDim / 4;
+  const bool aligned = args.packed.rows == nullptr && IsAligned(args.out, args.out_stride);
+  TUTTI_KEEP_LOOP
+  for (int i = ThreadIndex() % kWarpgroup; i < kGroupPairs * kFours; i += kWarpgroup) {
+    const int pair = i / kFours, d = i % kFours * 4;
     if (memory.position[pair] < 0) continue;
+    const float sum = memory.sum[pair];
     const int64_t target = memory.target[pair];
-    float results[2 * Shape::kDimTiles];
+    Floats four = *reinterpret_cast<const Floats*>(results + ResultPlace<Shape>(pair, d));
     TUTTI_UNROLL
-    for (int j = 0; j < 2 * Shape::kDimTiles; ++j) results[j] = values[j / 2][at + 2 * (j % 2)];
-    DivideEach(memory.sum[pair], results);
+    for (float& x : four.x) x /= sum;
+    if (aligned) {
+      *reinterpret_cast<Floats*>(args.out + target + d) = four;
+      continue;
+    }
     TUTTI_UNROLL
-    for (int j = 0; j < 2 * Shape::kDimTiles; ++j) {
-      const int d = j / 2 * kWgmmaOut + 16 * warp + 8 * (j % 2) + Lane() / 4;
+    for (int j = 0; j < 4; ++j) {
       if (args.packed.rows == nullptr) {
-        args.out[target + d] = results[j];
+        args.out[target + d + j] = four.x[j];
       } else {
-        args.packed.rows[target + PackedRowOffset(d, args.packed.pieces)] = ToBf16(results[j]);
+        args.packed.rows[target + PackedRowOffset(d + j, args.packed.pieces)] = ToBf16(four.x[j]);
       }
     }
   }

@@ -54,7 +54,10 @@ class PairAttender {
     if (!active) return;
     ShareSums();
     SyncWarpgroup();
-    StoreResult<Shape>(args_, memory_, warp_, values);
+    auto* const results = reinterpret_cast<float*>(queries_);
+    ShareResults<Shape>(warp_, values, results);
+    SyncWarpgroup();
+    StoreResults<Shape>(args_, memory_, results);
   }
 
  private:

@@ -88,13 +88,6 @@ TUTTI_DEVICE float Exp2(float x) {
   return y;
 }
 
-// 1 / x by the special function unit, within 1 ulp, of normal numbers with a normal reciprocal.
-TUTTI_DEVICE float NearReciprocal(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 // Of four bytes of a word, numbered from the lowest: selector's lowest hexadecimal digit says which
 // becomes the lowest.
 TUTTI_DEVICE uint32_t PermuteBytes(uint32_t word, uint32_t selector) {

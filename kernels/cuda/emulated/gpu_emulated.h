@@ -104,7 +104,6 @@ inline int FetchAdd(int* counter, int value) {
 inline float FusedMultiplyAdd(float a, float b, float c) { return std::fma(a, b, c); }
 inline float Exp2(float x) { return std::exp2(x); }
 
-inline float NearReciprocal(float x) { return std::nextafter(1 / x, 0.0f); }
 inline uint32_t PermuteBytes(uint32_t word, uint32_t selector) {
   uint32_t out = 0;
   for (int i = 0; i < 4; ++i) out |= (word >> (selector >> 4 * i & 3) * 8 & 0xff) << 8 * i;
