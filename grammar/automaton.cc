@@ -1,0 +1,365 @@
+#include "grammar/automaton.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "grammar/limits.h"
+
+namespace tutti::grammar {
+
+// Calls that are made before the next byte are gathered by their rule, so that what is called has
+// one place whoever calls it. Rules come in the order of their ranks: when one is begun, all its
+// callers are known.
+class Automaton::Closure {
+ public:
+  explicit Closure(Automaton* automaton) : automaton_(*automaton), graph_(automaton->graph_) {
+    automaton_.seen_.clear();
+  }
+
+  void Add(const Place& place) {
+    if (graph_.leads[place.node] && automaton_.seen_.insert(place).second) work_.push_back(place);
+  }
+
+  // The places that take a byte, and the end; in order.
+  std::vector<Place> Finish() {
+    Drain();
+    fresh_ = true;
+    while (!callers_.empty() && !automaton_.Exhausted()) {
+      auto first = callers_.extract(callers_.begin());
+      Calls& calls = first.mapped();
+      std::sort(calls.returns.begin(), calls.returns.end());
+      calls.returns.erase(std::unique(calls.returns.begin(), calls.returns.end()),
+                          calls.returns.end());
+      const uint32_t returns = automaton_.returns_.Add(std::move(calls.returns));
+      Add({graph_.rules[calls.rule], 0, 0, 0, returns});
+      Drain();
+    }
+    std::sort(places_.begin(), places_.end());
+    return std::move(places_);
+  }
+
+ private:
+  struct Calls {
+    RuleId rule = 0;
+    std::vector<Return> returns;
+  };
+
+  void Drain() {
+    while (!work_.empty() && !automaton_.Exhausted()) {
+      const Place place = work_.back();
+      work_.pop_back();
+      ++automaton_.work_;
+      Expand(place, graph_.nodes[place.node]);
+    }
+  }
+
+  void Call(RuleId rule, const Return& to) {
+    if (!graph_.productive[rule] || !graph_.leads[to.node]) return;
+    Calls& calls = callers_[{graph_.rank[rule], rule}];
+    calls.rule = rule;
+    calls.returns.push_back(to);
+    ++automaton_.work_;
+  }
+
+  void Expand(const Place& p, const Node& node) {
+    switch (node.kind) {
+      case NodeKind::kText:
+        if (graph_.texts[node.arg].empty()) {
+          Add({node.next, p.a, p.b, 0, p.returns});
+        } else {
+          places_.push_back(p);
+        }
+        return;
+      case NodeKind::kClass:
+      case NodeKind::kKey:
+      case NodeKind::kEnd:
+        places_.push_back(p);
+        return;
+      case NodeKind::kGap:
+        places_.push_back(p);
+        Add({node.next, p.a, p.b, 0, p.returns});
+        return;
+      case NodeKind::kTexts: {
+        const TextTrie& trie = graph_.tries[node.arg];
+        if (trie.GoesOn(p.c)) places_.push_back(p);
+        if (trie.EndsHere(p.c) != TextTrie::kNone) Add({node.next, p.a, p.b, 0, p.returns});
+        return;
+      }
+      case NodeKind::kString:
+        ExpandString(p, node);
+        return;
+      case NodeKind::kNumber:
+        places_.push_back(p);
+        if (graph_.numbers[node.arg].Accepts({p.a, uint64_t{p.c} << 32 | p.b})) {
+          Add({node.next, 0, 0, 0, p.returns});
+        }
+        return;
+      case NodeKind::kReturn:
+        // What began without a byte since has read nothing: its caller has gone on by itself.
+        if (fresh_) return;
+        for (const Return& to : automaton_.returns_[p.returns]) {
+          Add({to.node, to.a, to.b, 0, to.returns});
+        }
+        return;
+      default:
+        ExpandCalling(p, node);
+        return;
+    }
+  }
+
+  void ExpandString(Place p, const Node& node) {
+    const StringNode& string = graph_.strings[node.arg];
+    if (p.a == 0) {  // before the first byte
+      p.a = StringStates::kStart;
+      if (!automaton_.seen_.insert(p).second) return;
+    }
+    places_.push_back(p);
+    if (string.form == TextForm::kPlain && p.b == 0 &&
+        string.machine.MayEnd(automaton_.AcceptsString(node.arg, p.a), p.c)) {
+      Add({node.next, 0, 0, 0, p.returns});
+    }
+  }
+
+  // Those that take no byte themselves.
+  void ExpandCalling(const Place& p, const Node& node) {
+    switch (node.kind) {
+      case NodeKind::kCall:
+        Call(node.arg, {node.next, p.a, p.b, p.returns});
+        if (graph_.nullable[node.arg]) Add({node.next, p.a, p.b, 0, p.returns});
+        return;
+      case NodeKind::kGoto:
+        if (graph_.productive[node.arg]) Add({graph_.rules[node.arg], 0, 0, 0, p.returns});
+        return;
+      case NodeKind::kSplit:
+        for (const NodeId other : graph_.splits[node.arg]) Add({other, p.a, p.b, 0, p.returns});
+        return;
+      case NodeKind::kRepeat: {
+        const RepeatNode& repeat = graph_.repeats[node.arg];
+        if (p.a >= repeat.min || graph_.nullable[repeat.rule]) {
+          Add({node.next, 0, 0, 0, p.returns});
+        }
+        if (p.a < repeat.max) Call(repeat.rule, {p.node, repeat.CountAfter(p.a), 0, p.returns});
+        return;
+      }
+      case NodeKind::kObject:
+      case NodeKind::kMember:
+      case NodeKind::kValue:
+        ExpandObject(p, node, graph_.objects[node.arg]);
+        return;
+      case NodeKind::kArray:
+      case NodeKind::kElement:
+        ExpandArray(p, node, graph_.arrays[node.arg]);
+        return;
+      default:
+        return;
+    }
+  }
+
+  void ExpandObject(const Place& p, const Node& node, const ObjectNode& object) {
+    if (node.kind == NodeKind::kValue) {
+      Call(object.properties[p.a].value,
+           {object.object, p.a + 1, object.CountAfter(p.b), p.returns});
+      return;
+    }
+    const bool declared = !object.MayCome(p.a, p.b).empty();
+    const bool open = object.OpenMayCome(p.a, p.b);
+    if (node.kind == NodeKind::kObject) {
+      if (object.MayClose(p.a, p.b)) {
+        Add({p.b == 0 ? object.close_empty : object.close, 0, 0, 0, p.returns});
+      }
+      if (declared || open) {
+        Add({p.b == 0 ? object.member : object.comma, p.a, p.b, 0, p.returns});
+      }
+      return;
+    }
+    if (declared) Add({object.key, p.a, p.b, TextTrie::kRoot, p.returns});
+    if (!open) return;
+    const auto behind = static_cast<uint32_t>(object.properties.size());
+    for (const ObjectNode::OpenKeys& keys : object.open) {
+      Call(keys.key, {keys.colon, behind, object.CountAfter(p.b), p.returns});
+    }
+  }
+
+  void ExpandArray(const Place& p, const Node& node, const ArrayNode& array) {
+    if (node.kind == NodeKind::kElement) {
+      Call(array.RuleOf(p.a), {array.array, array.CountAfter(p.a), 0, p.returns});
+      return;
+    }
+    if (p.a >= array.min) {
+      Add({p.a == 0 ? array.close_empty : array.close, 0, 0, 0, p.returns});
+    }
+    if (p.a < array.max) Add({p.a == 0 ? array.element : array.comma, p.a, 0, 0, p.returns});
+  }
+
+  Automaton& automaton_;
+  const Graph& graph_;
+  std::vector<Place> work_;
+  std::vector<Place> places_;
+  std::map<std::pair<uint32_t, RuleId>, Calls> callers_;
+  bool fresh_ = false;
+};
+
+Automaton::Automaton(std::shared_ptr<const Grammar> grammar,
+                     std::shared_ptr<const TokenTrie> tokens)
+    : grammar_(std::move(grammar)), tokens_(std::move(tokens)), graph_(grammar_->graph()) {
+  Forget();
+}
+
+void Automaton::Forget() {
+  ++generation_;
+  states_.clear();
+  sets_.Clear();
+  returns_.Clear();
+  alike_returns_.clear();
+  strings_.clear();
+  strings_.resize(graph_.strings.size());
+  table_bytes_ = 0;
+  mask_bytes_ = 0;
+  Intern({});  // kDead
+}
+
+size_t Automaton::bytes() const {
+  size_t bytes = sets_.bytes() + returns_.bytes() + table_bytes_ + mask_bytes_ +
+                 states_.size() * sizeof(State) + alike_returns_.size() * 64;
+  for (const auto& string : strings_) bytes += string == nullptr ? 0 : string->bytes();
+  return bytes;
+}
+
+void Automaton::BeginOperation() {
+  work_ = 0;
+  if (bytes() > kAutomatonBytesMax) Forget();
+}
+
+bool Automaton::Exhausted() const {
+  return work_ > kOperationWorkMax || seen_.size() > kItemsMax * 4 ||
+         sets_.bytes() + returns_.bytes() + table_bytes_ > 2 * kAutomatonBytesMax;
+}
+
+absl::Status Automaton::ExhaustedError() const {
+  return absl::ResourceExhaustedError(
+      "the text can be read by the grammar in too many ways to go on with it");
+}
+
+Automaton::StateId Automaton::Intern(std::vector<Place> places) {
+  const bool complete = std::any_of(places.begin(), places.end(), [&](const Place& place) {
+    return place.node == graph_.end && !graph_.nodes.empty();
+  });
+  const uint32_t number = sets_.Add(std::move(places));
+  if (number == states_.size()) {
+    State& state = states_.emplace_back();
+    state.places = &sets_[number];
+    state.complete = complete;
+    work_ += 4;
+  }
+  return number;
+}
+
+absl::StatusOr<Automaton::StateId> Automaton::Start() {
+  Closure closure(this);
+  closure.Add({graph_.rules[graph_.root], 0, 0, 0, returns_.Add({{graph_.end, 0, 0, 0}})});
+  std::vector<Place> places = closure.Finish();
+  if (Exhausted()) return ExhaustedError();
+  return Intern(std::move(places));
+}
+
+absl::StatusOr<Automaton::StateId> Automaton::Step(StateId state, uint8_t byte) {
+  ++work_;
+  if (states_[state].next == nullptr) {
+    states_[state].next = std::make_unique<StateId[]>(256);
+    std::fill_n(states_[state].next.get(), 256, kUnknown);
+    table_bytes_ += 256 * sizeof(StateId);
+  }
+  const StateId known = states_[state].next[byte];
+  if (known != kUnknown) return known;
+  if (Exhausted()) return ExhaustedError();
+  Closure closure(this);
+  bool any = false;
+  for (const Place& place : *states_[state].places) {
+    ++work_;
+    if (const std::optional<Place> after = StepPlace(place, byte)) {
+      closure.Add(*after);
+      any = true;
+    }
+  }
+  StateId next = kDead;
+  if (any) {
+    std::vector<Place> places = closure.Finish();
+    if (Exhausted() || places.size() > kItemsMax) return ExhaustedError();
+    next = Intern(std::move(places));
+  }
+  states_[state].next[byte] = next;
+  return next;
+}
+
+std::optional<Place> Automaton::StepPlace(const Place& place, uint8_t byte) {
+  const Node& node = graph_.nodes[place.node];
+  Place next = place;
+  const Place behind = {node.next, place.a, place.b, 0, place.returns};
+  switch (node.kind) {
+    case NodeKind::kText: {
+      const std::string& text = graph_.texts[node.arg];
+      if (static_cast<uint8_t>(text[place.c]) != byte) return std::nullopt;
+      if (++next.c == text.size()) return behind;
+      return next;
+    }
+    case NodeKind::kGap:
+      if ((byte != ' ' && byte != '\n' && byte != '\t') ||
+          place.c >= static_cast<uint32_t>(kWhitespaceBytesMax)) {
+        return std::nullopt;
+      }
+      ++next.c;
+      return next;
+    case NodeKind::kClass:
+      return StepClass(node, place, byte);
+    case NodeKind::kTexts:
+      next.c = graph_.tries[node.arg].Step(place.c, byte);
+      return next.c == TextTrie::kNone ? std::nullopt : std::optional(next);
+    case NodeKind::kString:
+      return StepString(node, place, byte);
+    case NodeKind::kNumber: {
+      const auto state =
+          graph_.numbers[node.arg].Step({place.a, uint64_t{place.c} << 32 | place.b}, byte);
+      if (!state) return std::nullopt;
+      next.a = state->phase;
+      next.b = static_cast<uint32_t>(state->value);
+      next.c = static_cast<uint32_t>(state->value >> 32);
+      return next;
+    }
+    case NodeKind::kKey: {
+      const ObjectNode& object = graph_.objects[node.arg];
+      const TextTrie& keys = graph_.tries[object.keys];
+      next.c = keys.Step(place.c, byte);
+      if (next.c == TextTrie::kNone) return std::nullopt;
+      const ObjectNode::Range range = object.MayCome(place.a, place.b);
+      if (!keys.HasNumber(next.c, range.first, range.last)) return std::nullopt;
+      const uint32_t property = keys.EndsHere(next.c);
+      if (property == TextTrie::kNone) return next;
+      return Place{node.next, property, place.b, 0, place.returns};
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<Place> Automaton::StepClass(const Node& node, const Place& place,
+                                          uint8_t byte) const {
+  const CharSet& set = graph_.sets[node.arg];
+  const DecodedByte decoded = DecodeByte(TextForm::kPlain, place.c, byte);
+  if (decoded.kind == DecodedByte::Kind::kCharacter) {
+    if (!set.Contains(decoded.character)) return std::nullopt;
+    return Place{node.next, place.a, place.b, 0, place.returns};
+  }
+  if (decoded.kind != DecodedByte::Kind::kPart) return std::nullopt;
+  const PossibleCharacters possible = Possible(decoded.state);
+  for (int i = 0; i < possible.count; ++i) {
+    for (const CharRange& range : set.ranges()) {
+      if (range.first <= possible.ranges[static_cast<size_t>(i)].last &&
+          range.last >= possible.ranges[static_cast<size_t>(i)].first) {
+        return Place{place.node, place.a, place.b, decoded.state, place.returns};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace tutti::grammar

@@ -1,0 +1,36 @@
+// Characters from their bytes, one byte after the other: as UTF-8, or as the inside of a string of
+// JSON, where escapes stand for characters too.
+//
+// Pure; any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "grammar/char_set.h"
+
+namespace tutti::grammar {
+
+enum class TextForm : uint8_t { kPlain, kJsonString };
+
+// What is known of the character under way; 0: none is.
+using DecoderState = uint32_t;
+
+struct DecodedByte {
+  enum class Kind : uint8_t { kRefused, kPart, kCharacter, kQuote };
+  Kind kind = Kind::kRefused;
+  DecoderState state = 0;  // kPart
+  uint32_t character = 0;  // kCharacter
+};
+// A byte that no character goes on with is refused, and so are halves of characters alone. kQuote:
+// the end of a JSON string, between characters only.
+DecodedByte DecodeByte(TextForm form, DecoderState state, uint8_t byte);
+
+// The characters that a text in `state`, which is not 0, may be about to complete.
+struct PossibleCharacters {
+  std::array<CharRange, 3> ranges;
+  int count = 0;
+};
+PossibleCharacters Possible(DecoderState state);
+
+}  // namespace tutti::grammar

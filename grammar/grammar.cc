@@ -1,0 +1,127 @@
+#include "grammar/grammar.h"
+
+#include <openssl/sha.h>
+
+#include <set>
+#include <utility>
+
+#include "grammar/ebnf.h"
+#include "grammar/json_tree.h"
+#include "grammar/limits.h"
+#include "grammar/regex_parser.h"
+#include "grammar/schema.h"
+#include "grammar/text_pieces.h"
+
+namespace tutti::grammar {
+namespace {
+
+Grammar::Digest DigestOf(const GrammarSource& source) {
+  std::string all = {static_cast<char>(source.kind), static_cast<char>(source.whitespace)};
+  all += source.text;
+  Grammar::Digest digest;
+  SHA256(reinterpret_cast<const unsigned char*>(all.data()), all.size(), digest.data());
+  return digest;
+}
+
+absl::Status CheckUtf8(std::string_view text) {
+  DecoderState state = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const DecodedByte byte = DecodeByte(TextForm::kPlain, state, static_cast<uint8_t>(text[i]));
+    if (byte.kind == DecodedByte::Kind::kRefused || (byte.state != 0 && i + 1 == text.size())) {
+      return absl::InvalidArgumentError(Concat("not UTF-8 at byte ", i));
+    }
+    state = byte.state;
+  }
+  return absl::OkStatus();
+}
+
+// The rule that is the whole text, from `entry` on.
+void SetRoot(Graph* graph, NodeId entry) { graph->root = graph->AddRule(entry); }
+
+absl::StatusOr<Graph> ReadRegex(const GrammarSource& source) {
+  TUTTI_ASSIGN_OR_RETURN(const RegexTree tree, ParseRegex(source.text));
+  TUTTI_ASSIGN_OR_RETURN(RegexProgram program, RegexProgram::Compile(tree, /*whole=*/true));
+  StringPart part = {std::make_shared<const RegexProgram>(std::move(program))};
+  int64_t work = 0;
+  TUTTI_ASSIGN_OR_RETURN(
+      StringMachine machine,
+      StringMachine::Create({std::move(part)}, 0, StringMachine::kUnbounded, &work));
+  Graph graph;
+  graph.strings.push_back({std::move(machine), TextForm::kPlain});
+  graph.end = graph.Add({NodeKind::kEnd});
+  SetRoot(&graph, graph.Add({NodeKind::kString, graph.Add({NodeKind::kReturn}), 0}));
+  return graph;
+}
+
+absl::StatusOr<Graph> ReadChoice(const GrammarSource& source) {
+  TUTTI_ASSIGN_OR_RETURN(const JsonValue choices, ParseJsonTree(source.text));
+  if (!choices.is(JsonValue::Kind::kArray) || choices.items.empty()) {
+    return absl::InvalidArgumentError("not an array with at least one string");
+  }
+  std::set<std::string> texts;
+  for (size_t i = 0; i < choices.items.size(); ++i) {
+    if (!choices.items[i].is(JsonValue::Kind::kString)) {
+      return absl::InvalidArgumentError(Concat("/", i, ": not a string"));
+    }
+    texts.insert(choices.items[i].text);
+  }
+  std::vector<std::pair<std::string, uint32_t>> numbered;
+  for (const std::string& text : texts) {
+    numbered.emplace_back(text, static_cast<uint32_t>(numbered.size()));
+  }
+  Graph graph;
+  graph.tries.emplace_back(std::move(numbered));
+  graph.end = graph.Add({NodeKind::kEnd});
+  SetRoot(&graph, graph.Add({NodeKind::kTexts, graph.Add({NodeKind::kReturn}), 0}));
+  return graph;
+}
+
+absl::StatusOr<Graph> Read(const GrammarSource& source, std::vector<std::string>* names) {
+  switch (source.kind) {
+    case SourceKind::kJsonSchema:
+      return ReadSchema(source.text, source.whitespace);
+    case SourceKind::kJsonObject:
+      return ReadSchema(R"({"type":"object"})", source.whitespace);
+    case SourceKind::kRegex:
+      return ReadRegex(source);
+    case SourceKind::kChoice:
+      return ReadChoice(source);
+    case SourceKind::kEbnf:
+      return ReadEbnf(source.text, names);
+  }
+  return absl::InvalidArgumentError("a kind of grammar that is not known");
+}
+
+std::string_view NameOf(SourceKind kind) {
+  switch (kind) {
+    case SourceKind::kJsonSchema:
+      return "json_schema";
+    case SourceKind::kJsonObject:
+      return "json_object";
+    case SourceKind::kRegex:
+      return "regex";
+    case SourceKind::kChoice:
+      return "choice";
+    case SourceKind::kEbnf:
+      return "grammar";
+  }
+  return "grammar";
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Grammar>> Grammar::Create(const GrammarSource& source) {
+  const std::string_view name = NameOf(source.kind);
+  if (source.text.size() > kSourceBytesMax) {
+    return absl::ResourceExhaustedError(Concat(
+        name, ": ", source.text.size(), " bytes, the limit is ", kSourceBytesMax));
+  }
+  TUTTI_RETURN_IF_ERROR(Annotate(CheckUtf8(source.text), name));
+  std::vector<std::string> names;
+  absl::StatusOr<Graph> graph = Read(source, &names);
+  if (!graph.ok()) return Annotate(graph.status(), name);
+  if (absl::Status status = graph->Finish(names); !status.ok()) return Annotate(status, name);
+  return std::shared_ptr<const Grammar>(new Grammar(*std::move(graph), DigestOf(source)));
+}
+
+}  // namespace tutti::grammar

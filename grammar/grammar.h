@@ -1,0 +1,54 @@
+// A grammar: which texts an answer may be. Made from a source, which is what travels; all else
+// follows from it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "grammar/graph.h"
+
+namespace tutti::grammar {
+
+enum class SourceKind : uint8_t {
+  kJsonSchema,  // a schema of JSON Schema, draft 7 or 2020-12 (see README.md for what is served)
+  kJsonObject,  // any object of JSON; the text is not looked at
+  kRegex,       // a regular expression that the whole answer matches (regex_parser.h)
+  kChoice,      // an array of JSON with strings, one of which is the answer
+  kEbnf,        // rules of a context-free grammar (ebnf.h), the first or `root` being the whole
+};
+
+// Blanks between the parts of a JSON text: none, or at most kWhitespaceBytesMax in a place.
+enum class Whitespace : uint8_t { kCompact, kBounded };
+
+struct GrammarSource {
+  SourceKind kind = SourceKind::kJsonSchema;
+  std::string text;
+  Whitespace whitespace = Whitespace::kCompact;  // of JSON
+};
+
+// Immutable, whatever uses it.  Thread: any.
+class Grammar {
+ public:
+  using Digest = std::array<uint8_t, 32>;
+
+  // Takes less than 100 ms, whatever the source.
+  // Errors, with the place in the source (a JSON pointer and the keyword, or a byte):
+  // InvalidArgument for a source that is none, asks for what is not served, or is satisfied by no
+  // text; ResourceExhausted for one beyond the limits.
+  static absl::StatusOr<std::shared_ptr<const Grammar>> Create(const GrammarSource& source);
+
+  // Of the source, SHA-256: equal sources are equal grammars.
+  const Digest& digest() const { return digest_; }
+  const Graph& graph() const { return graph_; }
+
+ private:
+  Grammar(Graph graph, const Digest& digest) : graph_(std::move(graph)), digest_(digest) {}
+
+  const Graph graph_;
+  const Digest digest_;
+};
+
+}  // namespace tutti::grammar

@@ -1,0 +1,96 @@
+// The bounds of grammars, each with its derivation. All that a source can make us hold or do
+// follows from them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::grammar {
+
+// Bytes of a source. 10,000 properties with a name and a type each take about 500 kB; the largest
+// schema of JSON Schema Store's catalogue has 1.2 MB, 99 of 100 below 200 kB.
+inline constexpr size_t kSourceBytesMax = 1 << 20;
+
+// Nesting of a source's JSON, parentheses of a regular expression or of a grammar. They are read
+// recursively, a few hundred bytes of stack a level.
+inline constexpr int kSourceDepthMax = 128;
+
+// JSON values of a source, each held as a node of some 100 bytes: 40 MB at most.
+inline constexpr size_t kSourceValuesMax = 400'000;
+
+// Bytes of one regular expression: the longest `pattern` known to us has 8 kB.
+inline constexpr size_t kRegexBytesMax = 64 << 10;
+
+// Instructions of one regular expression after its counted repetitions are written out, and of all
+// of a grammar. `^[a-z]{1,63}$` has 130.
+inline constexpr size_t kRegexInstructionsMax = 20'000;
+inline constexpr size_t kRegexInstructionsAllMax = 200'000;
+
+// Count of a counted repetition: beyond it no expression fits the instructions.
+inline constexpr int64_t kRegexCountMax = 10'000;
+
+// Ranges of characters in one class, and places where the classes of a machine begin or end.
+inline constexpr size_t kCharRangesMax = 4096;
+
+// States of an automaton that is explored whole because several expressions or lengths meet in it,
+// and transitions computed for that: 100,000 take about 10 ms.
+inline constexpr size_t kExploredStatesMax = 4096;
+inline constexpr size_t kExploredStepsMax = 100'000;
+
+// Lengths for which an explored automaton is asked whether they can still be reached; beyond them
+// the answer must have become periodic, or the grammar is refused.
+inline constexpr size_t kExploredLengthsMax = 8192;
+
+// Nodes and rules of a grammar: 10,000 properties take 20,000.
+inline constexpr size_t kNodesMax = 300'000;
+inline constexpr size_t kRulesMax = 100'000;
+
+// Properties of an object.
+inline constexpr size_t kPropertiesMax = 20'000;
+
+// Alternatives that the unions (anyOf, oneOf) of one place make when each meets each.
+inline constexpr size_t kAlternativesMax = 512;
+
+// Patterns of patternProperties that may meet in one key: every set of them is an alternative.
+inline constexpr size_t kKeyPatternsMax = 4;
+
+// Schemas that allOf and $ref bring together in one place.
+inline constexpr size_t kConjunctsMax = 256;
+
+// Steps of building a grammar: a schema looked at, a key compared, a value checked. One takes some
+// 100 ns.
+inline constexpr int64_t kBuildWorkMax = 500'000;
+
+// Digits of a number before its point, and behind it. A double has at most 309 before it.
+inline constexpr int kNumberDigitsMax = 320;
+
+// Digits that count of a number with a minimum or a maximum: decimals of 15 digits are told apart
+// by doubles, so that no reader's rounding carries one across a bound.
+inline constexpr int kBoundedDigitsMax = 15;
+
+// Largest bound or divisor of an integer: products with ten stay within 64 bits.
+inline constexpr int64_t kIntegerBoundMax = 100'000'000'000'000'000;
+
+// Bytes of whitespace between two parts of a JSON text, where the caller asks for it.
+inline constexpr int kWhitespaceBytesMax = 24;
+
+// Work of one operation of a matcher, in items of configurations made or looked at; one takes some
+// 20 ns. The largest of the published corpora take 100,000.
+inline constexpr int64_t kOperationWorkMax = 2'000'000;
+
+// Items of one configuration: ways in which the text so far can be read.
+inline constexpr size_t kItemsMax = 20'000;
+
+// Bytes that an automaton holds of configurations and of masks before it forgets them; they are
+// made again when they are needed. A mask over 151,936 tokens has 19 kB.
+inline constexpr size_t kAutomatonBytesMax = 48 << 20;
+inline constexpr size_t kMaskBytesMax = 16 << 20;
+
+// Longest token that a mask may allow; the longest of Qwen's has 128 bytes. Counters that are
+// farther from their bounds than this allow the same tokens.
+inline constexpr size_t kTokenBytesMax = 256;
+
+// Bytes of text that a matcher follows: 262,144 tokens of 16 bytes.
+inline constexpr size_t kTextBytesMax = 4 << 20;
+
+}  // namespace tutti::grammar

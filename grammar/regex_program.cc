@@ -1,0 +1,283 @@
+#include "grammar/regex_program.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "grammar/limits.h"
+#include "grammar/text_cursor.h"
+#include "grammar/text_pieces.h"
+
+namespace tutti::grammar {
+
+// The instructions visited while those are found that take a character.
+struct RegexProgram::Closing {
+  explicit Closing(size_t size) : seen(size) {}
+
+  std::vector<bool> seen;
+  std::vector<uint32_t> work;
+  Places places;
+};
+
+// Writes instructions one behind the other; what follows a part follows its instructions.
+class RegexProgram::Emitter {
+ public:
+  Emitter(RegexProgram* program, size_t most) : program_(program), most_(most) {}
+
+  bool full() const { return full_; }
+
+  uint32_t Add(Instruction instruction) {
+    if (program_->code_.size() >= most_) full_ = true;
+    if (!full_) program_->code_.push_back(instruction);
+    return here() - 1;
+  }
+  uint32_t here() const { return static_cast<uint32_t>(program_->code_.size()); }
+  Instruction& at(uint32_t index) { return program_->code_[index]; }
+
+  uint32_t SetIndex(const CharSet& set) {
+    const auto [found, added] =
+        set_indexes_.try_emplace(set, static_cast<uint32_t>(program_->sets_.size()));
+    if (added) program_->sets_.push_back(set);
+    return found->second;
+  }
+
+  void Emit(const RegexTree& tree) {
+    // Parts without instructions count too: ((){9999}){9999}.
+    if (++parts_ > 4 * kRegexInstructionsMax) full_ = true;
+    if (full_) return;
+    switch (tree.kind) {
+      case RegexTree::Kind::kEmpty:
+        return;
+      case RegexTree::Kind::kSet:
+        Add({Op::kSet, SetIndex(tree.set)});
+        return;
+      case RegexTree::Kind::kBegin:
+        Add({Op::kBegin});
+        return;
+      case RegexTree::Kind::kEnd:
+        Add({Op::kEnd});
+        return;
+      case RegexTree::Kind::kSequence:
+        for (const RegexTree& child : tree.children) Emit(child);
+        return;
+      case RegexTree::Kind::kChoice:
+        EmitChoice(tree);
+        return;
+      case RegexTree::Kind::kRepeat:
+        EmitRepeat(tree);
+        return;
+    }
+  }
+
+  // Any characters, any number of them; the instruction that takes them.
+  uint32_t EmitAnything() {
+    const uint32_t split = Add({Op::kSplit});
+    const uint32_t any = Add({Op::kSet, SetIndex(CharSet::All())});
+    Add({Op::kJump, split});
+    if (!full_) at(split) = {Op::kSplit, any, here()};
+    return any;
+  }
+
+ private:
+  void EmitChoice(const RegexTree& tree) {
+    std::vector<uint32_t> jumps;
+    for (size_t i = 0; i < tree.children.size(); ++i) {
+      const bool last = i + 1 == tree.children.size();
+      const uint32_t split = last ? 0 : Add({Op::kSplit});
+      Emit(tree.children[i]);
+      if (!last) jumps.push_back(Add({Op::kJump}));
+      if (full_) return;
+      if (!last) at(split) = {Op::kSplit, split + 1, here()};
+    }
+    for (const uint32_t jump : jumps) at(jump).a = here();
+  }
+
+  void EmitRepeat(const RegexTree& tree) {
+    const RegexTree& child = tree.children.front();
+    for (int64_t i = 0; i < tree.min && !full_; ++i) Emit(child);
+    if (tree.max == RegexTree::kUnbounded) {
+      const uint32_t split = Add({Op::kSplit});
+      Emit(child);
+      Add({Op::kJump, split});
+      if (!full_) at(split) = {Op::kSplit, split + 1, here()};
+      return;
+    }
+    std::vector<uint32_t> splits;
+    for (int64_t i = tree.min; i < tree.max && !full_; ++i) {
+      splits.push_back(Add({Op::kSplit}));
+      Emit(child);
+    }
+    if (full_) return;
+    for (const uint32_t split : splits) at(split) = {Op::kSplit, split + 1, here()};
+  }
+
+  RegexProgram* const program_;
+  const size_t most_;
+  std::map<CharSet, uint32_t> set_indexes_;
+  size_t parts_ = 0;
+  bool full_ = false;
+};
+
+absl::StatusOr<RegexProgram> RegexProgram::Compile(const RegexTree& tree, bool whole) {
+  RegexProgram program;
+  Emitter emitter(&program, kRegexInstructionsMax);
+  if (!whole) emitter.EmitAnything();
+  emitter.Emit(tree);
+  if (!whole) program.tail_ = emitter.EmitAnything();
+  emitter.Add({Op::kMatch});
+  if (emitter.full()) {
+    return absl::ResourceExhaustedError(
+        Concat("with its repetitions written out an expression of more than ",
+                     kRegexInstructionsMax, " instructions"));
+  }
+  program.Finish();
+  return program;
+}
+
+absl::StatusOr<RegexProgram> RegexProgram::OfNames(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  RegexProgram program;
+  Emitter emitter(&program, kRegexInstructionsAllMax);
+  // Names [begin, end) have their first `depth` bytes in common.
+  struct Group {
+    size_t begin, end, depth;
+    uint32_t entry;  // a jump that leads here once it is known where that is
+  };
+  std::vector<uint32_t> ends;
+  std::vector<Group> work = {{0, names.size(), 0, emitter.Add({Op::kJump})}};
+  while (!work.empty() && !emitter.full()) {
+    Group group = work.back();
+    work.pop_back();
+    emitter.at(group.entry).a = emitter.here();
+    const bool may_end = group.begin < group.end && names[group.begin].size() == group.depth;
+    if (may_end) ++group.begin;
+    while (group.begin < group.end && !emitter.full()) {
+      TextCursor cursor(names[group.begin]);
+      cursor.set_at(group.depth);
+      const CharSet one = CharSet::One(cursor.TakeCharacter());
+      const std::string common = names[group.begin].substr(0, cursor.at());
+      size_t end = group.begin + 1;
+      while (end < group.end && names[end].starts_with(common)) ++end;
+      const uint32_t split = emitter.Add({Op::kSplit});
+      emitter.Add({Op::kSet, emitter.SetIndex(one)});
+      work.push_back({group.begin, end, common.size(), emitter.Add({Op::kJump})});
+      if (!emitter.full()) emitter.at(split) = {Op::kSplit, split + 1, emitter.here()};
+      group.begin = end;
+    }
+    // Behind the splits: the end of a name, or nowhere.
+    if (may_end) {
+      ends.push_back(emitter.Add({Op::kJump}));
+    } else {
+      emitter.Add({Op::kSet, emitter.SetIndex(CharSet())});
+    }
+  }
+  if (emitter.full()) {
+    return absl::ResourceExhaustedError(
+        Concat("names of more than ", kRegexInstructionsAllMax, " instructions"));
+  }
+  for (const uint32_t jump : ends) emitter.at(jump).a = emitter.here();
+  emitter.Add({Op::kMatch});
+  program.Finish();
+  return program;
+}
+
+// Says for every instruction whether the text may end there, and whether it leads to an end.
+void RegexProgram::Finish() {
+  ends_.assign(code_.size(), false);
+  leads_.assign(code_.size(), false);
+  std::vector<std::vector<uint32_t>> before(code_.size());
+  for (uint32_t i = 0; i < code_.size(); ++i) {
+    const Instruction& instruction = code_[i];
+    if (instruction.op == Op::kSplit || instruction.op == Op::kJump) {
+      before[instruction.a].push_back(i);
+      if (instruction.op == Op::kSplit) before[instruction.b].push_back(i);
+    } else if (instruction.op != Op::kMatch) {
+      before[i + 1].push_back(i);
+    }
+  }
+  std::vector<uint32_t> work = {static_cast<uint32_t>(code_.size()) - 1};
+  ends_.back() = true;
+  while (!work.empty()) {
+    const uint32_t at = work.back();
+    work.pop_back();
+    for (const uint32_t i : before[at]) {
+      if (code_[i].op == Op::kSet || code_[i].op == Op::kBegin || ends_[i]) continue;
+      ends_[i] = true;
+      work.push_back(i);
+    }
+  }
+  for (uint32_t i = 0; i < code_.size(); ++i) {
+    if (code_[i].op == Op::kSet && !sets_[code_[i].a].empty() && ends_[i + 1]) work.push_back(i);
+  }
+  for (const uint32_t i : work) leads_[i] = true;
+  while (!work.empty()) {
+    const uint32_t at = work.back();
+    work.pop_back();
+    for (const uint32_t i : before[at]) {
+      const Op op = code_[i].op;
+      // A character before a $ or behind a ^ leads nowhere.
+      if (op == Op::kBegin || op == Op::kEnd || leads_[i]) continue;
+      if (op == Op::kSet && sets_[code_[i].a].empty()) continue;
+      leads_[i] = true;
+      work.push_back(i);
+    }
+  }
+}
+
+void RegexProgram::Close(uint32_t from, bool at_begin, Closing* closing) const {
+  closing->work.push_back(from);
+  while (!closing->work.empty()) {
+    const uint32_t at = closing->work.back();
+    closing->work.pop_back();
+    if (closing->seen[at]) continue;
+    closing->seen[at] = true;
+    if (ends_[at]) closing->places.accepts = true;
+    const Instruction& instruction = code_[at];
+    switch (instruction.op) {
+      case Op::kSet:
+        if (leads_[at]) closing->places.at.push_back(at);
+        break;
+      case Op::kSplit:
+        closing->work.push_back(instruction.b);
+        [[fallthrough]];
+      case Op::kJump:
+        closing->work.push_back(instruction.a);
+        break;
+      case Op::kBegin:
+        if (at_begin) closing->work.push_back(at + 1);
+        break;
+      case Op::kEnd:
+      case Op::kMatch:
+        break;
+    }
+  }
+}
+
+RegexProgram::Places RegexProgram::PlacesOf(Closing* closing) const {
+  Places places = std::move(closing->places);
+  std::sort(places.at.begin(), places.at.end());
+  if (IsUniversal(places)) return {{tail_}, true};
+  return places;
+}
+
+RegexProgram::Places RegexProgram::Start() const {
+  Closing closing(code_.size());
+  Close(0, /*at_begin=*/true, &closing);
+  return PlacesOf(&closing);
+}
+
+RegexProgram::Places RegexProgram::Step(const std::vector<uint32_t>& at,
+                                        const std::vector<bool>& in_set) const {
+  Closing closing(code_.size());
+  for (const uint32_t i : at) {
+    if (in_set[code_[i].a]) Close(i + 1, /*at_begin=*/false, &closing);
+  }
+  return PlacesOf(&closing);
+}
+
+bool RegexProgram::IsUniversal(const Places& places) const {
+  return std::binary_search(places.at.begin(), places.at.end(), tail_);
+}
+
+}  // namespace tutti::grammar

@@ -1,0 +1,409 @@
+#include "grammar/schema_source.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "base/utf8.h"
+#include "grammar/limits.h"
+#include "grammar/text_cursor.h"
+#include "grammar/text_pieces.h"
+
+namespace tutti::grammar {
+namespace {
+
+// What a keyword's value must be.
+enum class Form { kCount, kNumber, kPositive, kString, kArray, kSchemaMap, kSchema, kSchemas };
+
+struct Keyword {
+  std::string_view name;
+  Form form;
+};
+constexpr std::array kServed = std::to_array<Keyword>({
+    {"$ref", Form::kString},
+    {"additionalProperties", Form::kSchema},
+    {"allOf", Form::kSchemas},
+    {"anyOf", Form::kSchemas},
+    {"enum", Form::kArray},
+    {"exclusiveMaximum", Form::kNumber},
+    {"exclusiveMinimum", Form::kNumber},
+    {"format", Form::kString},
+    {"maxItems", Form::kCount},
+    {"maxLength", Form::kCount},
+    {"maxProperties", Form::kCount},
+    {"maximum", Form::kNumber},
+    {"minItems", Form::kCount},
+    {"minLength", Form::kCount},
+    {"minProperties", Form::kCount},
+    {"minimum", Form::kNumber},
+    {"multipleOf", Form::kPositive},
+    {"oneOf", Form::kSchemas},
+    {"pattern", Form::kString},
+    {"patternProperties", Form::kSchemaMap},
+    {"prefixItems", Form::kSchemas},
+    {"properties", Form::kSchemaMap},
+    {"propertyNames", Form::kSchema},
+});
+
+// Keywords that say something of the value which no mask of ours can see to; allowed where they say
+// nothing.
+constexpr std::array<std::string_view, 15> kRefused = {
+    "$dynamicRef",      "$recursiveRef",   "contains",         "dependencies",
+    "dependentSchemas", "if",              "not",              "dependentRequired",
+    "uniqueItems",      "unevaluatedItems", "unevaluatedProperties",
+    "extends",          "disallow",        "divisibleBy",      "$dynamicAnchor"};
+
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+bool SaysNothing(const JsonValue& schema, const JsonValue::Member& member) {
+  const std::string& name = member.name;
+  const JsonValue& value = member.value;
+  if (name == "uniqueItems") return value.is(JsonValue::Kind::kBoolean) && !value.boolean;
+  if (name.starts_with("unevaluated")) return value.is(JsonValue::Kind::kBoolean) && value.boolean;
+  if (name == "if") return schema.Find("then") == nullptr && schema.Find("else") == nullptr;
+  if (name == "$dynamicAnchor") return true;
+  return name.starts_with("depend") && value.is(JsonValue::Kind::kObject) && value.members.empty();
+}
+
+bool IsSchema(const JsonValue& value) { return value.is(JsonValue::Kind::kObject) || value.is(JsonValue::Kind::kBoolean); }
+
+bool AllSchemas(const JsonValue& value) {
+  if (value.is(JsonValue::Kind::kArray)) return std::all_of(value.items.begin(), value.items.end(), IsSchema);
+  return std::all_of(value.members.begin(), value.members.end(),
+                     [](const JsonValue::Member& member) { return IsSchema(member.value); });
+}
+
+// A fragment's %XX as bytes, then ~1 and ~0 as / and ~.
+std::string Unescape(std::string_view token) {
+  std::string out;
+  for (TextCursor cursor(token); !cursor.AtEnd();) {
+    if (cursor.Take("~1")) {
+      out += '/';
+    } else if (cursor.Take("~0")) {
+      out += '~';
+    } else {
+      out += cursor.Peek();
+      cursor.set_at(cursor.at() + 1);
+    }
+  }
+  return out;
+}
+
+std::string DecodePercent(std::string_view text) {
+  std::string out;
+  for (TextCursor cursor(text); !cursor.AtEnd();) {
+    const size_t at = cursor.at();
+    if (cursor.Take("%")) {
+      const uint32_t value = cursor.TakeHex(2);
+      if (value != UINT32_MAX) {
+        out += static_cast<char>(value);
+        continue;
+      }
+      cursor.set_at(at);
+    }
+    out += cursor.Peek();
+    cursor.set_at(at + 1);
+  }
+  return out;
+}
+
+std::string PointerToken(std::string_view name) {
+  std::string out;
+  for (const char c : WholeCharacters(name, 200)) {
+    if (c == '~') {
+      out += "~0";
+    } else if (c == '/') {
+      out += "~1";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+uint8_t TypeOf(const JsonValue& value) {
+  switch (value.kind) {
+    case JsonValue::Kind::kNull:
+      return kNullType;
+    case JsonValue::Kind::kBoolean:
+      return kBooleanType;
+    case JsonValue::Kind::kNumber:
+      return ToDecimal(value.text).is_integer() ? kIntegerType : kFractionType;
+    case JsonValue::Kind::kString:
+      return kStringType;
+    case JsonValue::Kind::kArray:
+      return kArrayType;
+    case JsonValue::Kind::kObject:
+      return kObjectType;
+  }
+  return 0;
+}
+
+absl::StatusOr<SchemaSource> SchemaSource::Parse(std::string_view text) {
+  SchemaSource source;
+  TUTTI_ASSIGN_OR_RETURN(source.root_, ParseJsonTree(text));
+  const JsonValue* draft = source.root_.Find("$schema");
+  if (draft == nullptr) return source;
+  const std::string_view name = draft->text;
+  if (Contains(name, "/draft-07/") || Contains(name, "/draft-06/") ||
+      Contains(name, "/draft-04/")) {
+    source.draft7_ = true;
+  } else if (Contains(name, "/2020-12/")) {
+    source.arrays_of_items_ = false;
+  } else if (!Contains(name, "/2019-09/") && !Contains(name, "org/schema")) {
+    return absl::InvalidArgumentError(
+        "/$schema: a draft that is not served; drafts 7 and 2020-12 are, and of older ones what "
+        "they have in common with 7");
+  }
+  return source;
+}
+
+const JsonValue* SchemaSource::Inside(const JsonValue& schema, std::string_view keyword) {
+  const JsonValue* value = schema.Find(keyword);
+  if (value != nullptr) whereabouts_.try_emplace(value, Whereabouts{&schema, keyword, {}, {}});
+  return value;
+}
+
+const JsonValue* SchemaSource::Inside(const JsonValue& schema, std::string_view keyword,
+                                      size_t index) {
+  const JsonValue* list = schema.Find(keyword);
+  if (list == nullptr || index >= list->items.size()) return nullptr;
+  whereabouts_.try_emplace(&list->items[index], Whereabouts{&schema, keyword, index, {}});
+  return &list->items[index];
+}
+
+const JsonValue* SchemaSource::Inside(const JsonValue& schema, std::string_view keyword,
+                                      std::string_view name) {
+  const JsonValue* map = schema.Find(keyword);
+  const JsonValue* value = map == nullptr ? nullptr : map->Find(name);
+  if (value != nullptr) whereabouts_.try_emplace(value, Whereabouts{&schema, keyword, {}, name});
+  return value;
+}
+
+std::string SchemaSource::PathOf(const JsonValue& schema) const {
+  std::string path;
+  const JsonValue* at = &schema;
+  for (int depth = 0; depth < kSourceDepthMax; ++depth) {
+    const auto found = whereabouts_.find(at);
+    if (found == whereabouts_.end()) break;
+    std::string token;
+    if (!found->second.keyword.empty()) {
+      token += Concat("/", PointerToken(found->second.keyword));
+    }
+    if (found->second.index) token += Concat("/", *found->second.index);
+    if (found->second.name) token += Concat("/", PointerToken(*found->second.name));
+    path = token + path;
+    at = found->second.parent;
+  }
+  return path;
+}
+
+absl::Status SchemaSource::Error(const JsonValue& schema, std::string_view keyword,
+                                 const TextPiece& what) const {
+  return absl::InvalidArgumentError(
+      Concat(PathOf(schema), keyword.empty() ? "" : "/", keyword, ": ", what.text()));
+}
+
+absl::Status SchemaSource::TooMuch(const JsonValue& schema, std::string_view keyword,
+                                   const TextPiece& what) const {
+  return absl::ResourceExhaustedError(
+      Concat(PathOf(schema), keyword.empty() ? "" : "/", keyword, ": ", what.text()));
+}
+
+absl::Status SchemaSource::Spend(int64_t work) {
+  work_ += work;
+  if (work_ <= kBuildWorkMax) return absl::OkStatus();
+  return absl::ResourceExhaustedError("the schema takes too much work to read");
+}
+
+absl::Status SchemaSource::Check(const JsonValue& schema) {
+  if (!checked_.try_emplace(&schema, true).second) return absl::OkStatus();
+  if (!IsSchema(schema)) return Error(schema, "", "no schema, which is an object or a boolean");
+  TUTTI_RETURN_IF_ERROR(Spend(1 + static_cast<int64_t>(schema.members.size())));
+  // Draft 7: what stands beside a reference says nothing.
+  const bool hidden = draft7_ && schema.Find("$ref") != nullptr;
+  for (const JsonValue::Member& member : schema.members) {
+    if (hidden && member.name != "$ref") continue;
+    TUTTI_RETURN_IF_ERROR(CheckKeyword(schema, member));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SchemaSource::CheckKeyword(const JsonValue& schema, const JsonValue::Member& member) {
+  const std::string& name = member.name;
+  const JsonValue& value = member.value;
+  if (std::find(kRefused.begin(), kRefused.end(), name) != kRefused.end()) {
+    return SaysNothing(schema, member) ? absl::OkStatus() : Error(schema, name, "is not served");
+  }
+  if (name == "type") return CheckType(schema, value);
+  if (name == "items") {
+    const bool fits = IsSchema(value) || (value.is(JsonValue::Kind::kArray) && arrays_of_items_);
+    return fits && AllSchemas({.kind = JsonValue::Kind::kArray, .items = value.items})
+               ? absl::OkStatus()
+               : Error(schema, name, "must be a schema");
+  }
+  if (name == "additionalItems") {
+    return IsSchema(value) ? absl::OkStatus() : Error(schema, name, "must be a schema");
+  }
+  if (name == "required") {
+    const bool names = value.is(JsonValue::Kind::kArray) &&
+                       std::all_of(value.items.begin(), value.items.end(),
+                                   [](const JsonValue& item) { return item.is(JsonValue::Kind::kString); });
+    return names ? absl::OkStatus() : Error(schema, name, "must be an array of names");
+  }
+  const auto* known = std::find_if(kServed.begin(), kServed.end(),
+                                   [&](const Keyword& keyword) { return keyword.name == name; });
+  if (known == kServed.end()) return absl::OkStatus();  // says nothing of values
+  switch (known->form) {
+    case Form::kCount:
+      if (!value.is(JsonValue::Kind::kNumber) || !Count(schema, name)) {
+        return Error(schema, name, "must be a whole number that is not negative");
+      }
+      return absl::OkStatus();
+    case Form::kNumber:
+      return value.is(JsonValue::Kind::kNumber) ? absl::OkStatus() : Error(schema, name, "must be a number");
+    case Form::kPositive:
+      if (!value.is(JsonValue::Kind::kNumber) || Compare(ToDecimal(value.text), Decimal()) <= 0) {
+        return Error(schema, name, "must be a number above zero");
+      }
+      return absl::OkStatus();
+    case Form::kString:
+      return value.is(JsonValue::Kind::kString) ? absl::OkStatus() : Error(schema, name, "must be a string");
+    case Form::kArray:
+      return value.is(JsonValue::Kind::kArray) ? absl::OkStatus() : Error(schema, name, "must be an array");
+    default:
+      return CheckSubschemas(schema, member);
+  }
+}
+
+absl::Status SchemaSource::CheckSubschemas(const JsonValue& schema,
+                                           const JsonValue::Member& member) const {
+  const std::string& name = member.name;
+  const JsonValue& value = member.value;
+  const auto* known = std::find_if(kServed.begin(), kServed.end(),
+                                   [&](const Keyword& keyword) { return keyword.name == name; });
+  if (known->form == Form::kSchema) {
+    return IsSchema(value) ? absl::OkStatus() : Error(schema, name, "must be a schema");
+  }
+  if (known->form == Form::kSchemaMap) {
+    return value.is(JsonValue::Kind::kObject) && AllSchemas(value)
+               ? absl::OkStatus()
+               : Error(schema, name, "must be an object of schemas");
+  }
+  return value.is(JsonValue::Kind::kArray) && AllSchemas(value) && !value.items.empty()
+             ? absl::OkStatus()
+             : Error(schema, name, "must be an array of schemas, not empty");
+}
+
+absl::Status SchemaSource::CheckType(const JsonValue& schema, const JsonValue& type) const {
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "array", "boolean", "integer", "null", "number", "object", "string"};
+  const auto known = [](const JsonValue& name) {
+    return name.is(JsonValue::Kind::kString) &&
+           std::find(kNames.begin(), kNames.end(), name.text) != kNames.end();
+  };
+  const bool fits = type.is(JsonValue::Kind::kArray)
+                        ? std::all_of(type.items.begin(), type.items.end(), known)
+                        : known(type);
+  return fits ? absl::OkStatus() : Error(schema, "type", "no type of JSON, nor an array of them");
+}
+
+uint8_t SchemaSource::Types(const JsonValue& schema) const {
+  const JsonValue* type = schema.Find("type");
+  if (type == nullptr) return kAllTypes;
+  static const std::map<std::string, uint8_t, std::less<>> kTypes = {
+      {"array", kArrayType}, {"boolean", kBooleanType}, {"integer", kIntegerType},
+      {"null", kNullType},   {"number", kNumberTypes},  {"object", kObjectType},
+      {"string", kStringType}};
+  const auto of = [](const JsonValue& name) {
+    const auto found = kTypes.find(name.text);
+    return found == kTypes.end() ? uint8_t{0} : found->second;
+  };
+  if (!type->is(JsonValue::Kind::kArray)) return of(*type);
+  uint8_t types = 0;
+  for (const JsonValue& name : type->items) types |= of(name);
+  return types;
+}
+
+std::optional<int64_t> SchemaSource::Count(const JsonValue& schema,
+                                           std::string_view keyword) const {
+  const std::optional<Decimal> number = Number(schema, keyword);
+  if (!number || !number->is_integer() || number->negative) return std::nullopt;
+  constexpr int64_t kMost = 4'000'000'000;  // as good as without bound, and below kEndless
+  if (Compare(*number, ToDecimal(Concat(kMost))) > 0) return kMost;
+  int64_t count = 0;
+  const size_t zeros = number->digits.empty() ? 0 : static_cast<size_t>(number->exponent);
+  if (!number->digits.empty() &&
+      !ReadNumber(number->digits + std::string(zeros, '0'), &count)) {
+    return std::nullopt;
+  }
+  return count;
+}
+
+std::optional<Decimal> SchemaSource::Number(const JsonValue& schema,
+                                            std::string_view keyword) const {
+  const JsonValue* value = schema.Find(keyword);
+  if (value == nullptr || !value->is(JsonValue::Kind::kNumber)) return std::nullopt;
+  return ToDecimal(value->text);
+}
+
+void SchemaSource::FindNames(const JsonValue& value) {
+  for (const JsonValue& item : value.items) FindNames(item);
+  for (const JsonValue::Member& member : value.members) {
+    if (member.name == "$anchor" && member.value.is(JsonValue::Kind::kString)) {
+      anchors_.try_emplace(member.value.text, &value);
+    }
+    if (member.name == "$id" && member.value.is(JsonValue::Kind::kString) && &value != &root_) {
+      if (member.value.text.starts_with('#')) {
+        anchors_.try_emplace(member.value.text.substr(1), &value);
+      } else {
+        has_addresses_ = true;
+      }
+    }
+    FindNames(member.value);
+  }
+}
+
+absl::StatusOr<const JsonValue*> SchemaSource::Resolve(const JsonValue& schema) {
+  const std::string& reference = schema.Find("$ref")->text;
+  if (!reference.starts_with('#')) {
+    return Error(schema, "$ref", "only references into the schema itself are served, # and #/…");
+  }
+  if (!searched_) FindNames(root_);
+  searched_ = true;
+  if (has_addresses_) {
+    return Error(schema, "$ref", "is not served where parts of the schema have an $id");
+  }
+  const std::string fragment = DecodePercent(std::string_view(reference).substr(1));
+  if (fragment.empty()) return &root_;
+  if (fragment.front() != '/') {
+    const auto found = anchors_.find(fragment);
+    if (found == anchors_.end()) return Error(schema, "$ref", "names nothing that is there");
+    return found->second;
+  }
+  const JsonValue* at = &root_;
+  for (size_t begin = 1; begin <= fragment.size();) {
+    const size_t end = std::min(fragment.find('/', begin), fragment.size());
+    const std::string token = Unescape(std::string_view(fragment).substr(begin, end - begin));
+    begin = end + 1;
+    const JsonValue* next = nullptr;
+    size_t index = 0;
+    if (const JsonValue::Member* member = at->FindMember(token)) {
+      next = &member->value;
+      whereabouts_.try_emplace(next, Whereabouts{at, member->name, {}, {}});
+    } else if (ReadNumber(token, &index) && index < at->items.size()) {
+      next = &at->items[index];
+      whereabouts_.try_emplace(next, Whereabouts{at, "", index, {}});
+    }
+    if (next == nullptr) return Error(schema, "$ref", "names nothing that is there");
+    at = next;
+  }
+  return at;
+}
+
+}  // namespace tutti::grammar

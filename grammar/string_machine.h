@@ -1,0 +1,119 @@
+// Texts that several regular expressions match, or do not match, and whose length is bounded: one
+// deterministic automaton over classes of characters, whose states are made when they are met.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/status.h"
+#include "grammar/regex_program.h"
+
+namespace tutti::grammar {
+
+// One expression of several.
+struct StringPart {
+  std::shared_ptr<const RegexProgram> program;
+  bool matches = true;  // false: the text must not match
+  bool is_names = false;  // finitely many texts (RegexProgram::OfNames)
+};
+
+// The automaton of some parts, without their length. Grows as it is asked.  Thread: one; any number
+// for const members.
+class StringStates {
+ public:
+  static constexpr uint32_t kDead = 0;
+  static constexpr uint32_t kStart = 1;
+
+  explicit StringStates(std::vector<StringPart> parts);
+
+  const CharClasses& classes() const { return classes_; }
+  uint32_t size() const { return static_cast<uint32_t>(states_.size()); }
+  // Bytes held, about.
+  size_t bytes() const { return bytes_; }
+
+  bool Accepts(uint32_t state) const { return states_[state].accepts; }
+  // kDead: no text goes on like this.  Adds what it computes to `work`, a unit a place looked at.
+  uint32_t Step(uint32_t state, uint32_t character_class, int64_t* work);
+  // The same for a step taken before.
+  uint32_t Known(uint32_t state, uint32_t character_class) const {
+    return states_[state].next[character_class];
+  }
+  // Whether no character leads from here into kDead, now or later, which is found by taking steps;
+  // false where that takes more than a few.
+  bool AllowsAnything(uint32_t state, int64_t* work);
+
+ private:
+  static constexpr uint32_t kUnknown = UINT32_MAX;
+  // Where one part is: its places are interned.
+  struct PartState {
+    RegexProgram::Places places;
+    bool universal = false;
+  };
+  struct State {
+    std::vector<uint32_t> parts;  // [parts] indexes of PartStates
+    std::vector<uint32_t> next;   // [classes]; kUnknown
+    bool accepts = false;
+    int8_t anything = -1;  // AllowsAnything: not yet asked, false, true
+  };
+  uint32_t InternPart(size_t part, RegexProgram::Places places);
+  uint32_t Intern(std::vector<uint32_t> parts);
+
+  std::vector<StringPart> parts_;
+  CharClasses classes_;
+  std::vector<std::vector<std::vector<bool>>> in_set_;  // [parts][classes][sets]
+  std::vector<std::vector<PartState>> part_states_;     // [parts]
+  std::vector<absl::flat_hash_map<std::vector<uint32_t>, uint32_t>> part_index_;
+  std::vector<State> states_;
+  absl::flat_hash_map<std::vector<uint32_t>, uint32_t> index_;
+  size_t bytes_ = 0;
+};
+
+// A count from which the next `far` are judged alike, where it must reach `min` and not pass `max`.
+int64_t AlikeCount(int64_t count, int64_t min, int64_t max, int64_t far);
+
+// What a grammar says of a string: parts and length. Immutable.  Thread: any.
+class StringMachine {
+ public:
+  static constexpr int64_t kUnbounded = INT64_MAX;
+
+  // Explores the automaton where that is needed to know which beginnings can still end, and adds
+  // to `work` what that takes.
+  // Errors: ResourceExhausted when it is too large for that; InvalidArgument when no text matches.
+  static absl::StatusOr<StringMachine> Create(std::vector<StringPart> parts, int64_t min,
+                                              int64_t max, int64_t* work);
+
+  const std::vector<StringPart>& parts() const { return parts_; }
+  int64_t min() const { return min_; }
+  int64_t max() const { return max_; }
+  // The whole automaton, or null where states are made when they are met: then each but kDead can
+  // still end, whatever the length.
+  const StringStates* explored() const { return explored_.get(); }
+
+  // Whether a text of `length` characters that has led to `state` can go on to an end, or end here.
+  bool Alive(uint32_t state, int64_t length) const;
+  // A length from which the next kTokenBytesMax characters are judged alike.
+  int64_t AlikeLength(int64_t length) const;
+  bool MayEnd(bool accepts, int64_t length) const {
+    return accepts && length >= min_ && length <= max_;
+  }
+
+ private:
+  StringMachine() = default;
+  static absl::Status Explore(StringStates* states, int64_t* work);
+  absl::Status FindLengths(const StringStates& states, int64_t* work);
+
+  std::vector<StringPart> parts_;
+  int64_t min_ = 0;
+  int64_t max_ = kUnbounded;
+  std::shared_ptr<const StringStates> explored_;
+  // [length][state]: whether exactly so many more characters lead to an end. From `cycle_begin_`
+  // on the lengths repeat every `cycle_`, which is 0 where all lengths up to max are there.
+  std::vector<std::vector<bool>> ends_after_;
+  size_t cycle_begin_ = 0;
+  size_t cycle_ = 0;
+};
+
+}  // namespace tutti::grammar

@@ -1,0 +1,69 @@
+// A vocabulary as a tree of its tokens' bytes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/status.h"
+
+namespace tutti::grammar {
+
+// Made once for a model. Immutable.  Thread: any.
+class TokenTrie {
+ public:
+  // A place in the tree. They are in the order of a walk that goes down first: a place is followed
+  // by those below it, and they by its next sibling.
+  struct Node {
+    uint32_t behind = 0;  // the first place that is not below this one
+    uint32_t ids_begin = 0;
+    uint32_t ids_end = 0;
+    uint16_t depth = 0;  // bytes, from 1
+    uint8_t byte = 0;
+  };
+  struct Part {
+    std::vector<Node> nodes;
+    std::vector<TokenId> ids;  // tokens that end at a place, several of the same bytes
+  };
+
+  // `bytes` of each token, by id; empty for those that stand for no text (special ones, unused ids)
+  // and are never allowed. `ends`: the ids that end an answer, allowed where it may end; what bytes
+  // they have is not looked at. `size`: ids that the model computes, at least as many.
+  // Errors: InvalidArgument for an id of `ends` beyond `size`, or fewer ids than tokens.
+  static absl::StatusOr<TokenTrie> Create(std::span<const std::string_view> bytes,
+                                          std::span<const TokenId> ends, int64_t size);
+
+  int64_t size() const { return size_; }
+  // Words of a mask: bit i % 32 of word i / 32 says whether id i is allowed.
+  size_t words() const { return static_cast<size_t>((size_ + 31) / 32); }
+  std::string_view Bytes(TokenId id) const;
+  bool IsEnd(TokenId id) const;
+  const std::vector<TokenId>& ends() const { return ends_; }
+
+  // Tokens of whole characters that are themselves in a string of JSON: no quote, no backslash, no
+  // control character.
+  const Part& plain() const { return plain_; }
+  const Part& others() const { return others_; }
+  // The mask of plain tokens of at most `characters`.  REQUIRES: at least 1
+  const std::vector<uint32_t>& PlainUpTo(size_t characters) const {
+    return plain_masks_[std::min(characters, plain_masks_.size()) - 1];
+  }
+  // Characters of the longest plain token.
+  size_t plain_characters_max() const { return plain_masks_.size(); }
+
+ private:
+  TokenTrie() = default;
+
+  int64_t size_ = 0;
+  std::vector<char> arena_;
+  std::vector<uint32_t> offsets_;  // [tokens + 1]
+  std::vector<TokenId> ends_;      // ascending
+  Part plain_;
+  Part others_;
+  std::vector<std::vector<uint32_t>> plain_masks_;
+};
+
+}  // namespace tutti::grammar

@@ -1,0 +1,199 @@
+// Answers of the grammar engine for tests that ask other libraries the same, one JSON value a line
+// in and out.
+//
+//   grammar_probe [MODEL_DIR]
+//
+// in:  {"kind": "json_schema" | "json_object" | "regex" | "choice" | "grammar", "source": "...",
+//       "bounded": false,
+//       "texts": ["..."],                        texts to follow
+//       "walks": 3, "seed": 1, "tokens": 200}    texts to make, by tokens that a mask allows
+// out: {"us": time to make the grammar,
+//       "texts": [{"accepted": true, "prefix": true, "stop": bytes allowed}],
+//       "walks": [{"text": "...", "ended": true}], "masks": [microseconds of each, the first first]}
+// or:  {"error": "...", "us": …}
+//
+// With a model's vocabulary texts are followed by its tokens, and a mask is made before each, which
+// must allow it; "broken" tells where it does not.
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "grammar/grammar.h"
+#include "grammar/matcher.h"
+#include "text/tokenizer.h"
+
+namespace tutti::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using grammar::Grammar;
+using grammar::Matcher;
+using grammar::SourceKind;
+using grammar::TokenTrie;
+
+double Microseconds(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
+      .count();
+}
+
+SourceKind KindOf(const std::string& name) {
+  if (name == "json_object") return SourceKind::kJsonObject;
+  if (name == "regex") return SourceKind::kRegex;
+  if (name == "choice") return SourceKind::kChoice;
+  if (name == "grammar") return SourceKind::kEbnf;
+  return SourceKind::kJsonSchema;
+}
+
+// The ids that may come next.
+std::vector<TokenId> Allowed(const std::vector<uint32_t>& mask) {
+  std::vector<TokenId> ids;
+  for (size_t i = 0; i < mask.size() * 32; ++i) {
+    if ((mask[i / 32] >> (i % 32) & 1) != 0) ids.push_back(static_cast<TokenId>(i));
+  }
+  return ids;
+}
+
+class Probe {
+ public:
+  explicit Probe(std::unique_ptr<text::Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {
+    std::vector<std::string> bytes;
+    if (tokenizer_ == nullptr) {  // a token for each byte
+      for (int b = 0; b < 256; ++b) bytes.emplace_back(1, static_cast<char>(b));
+    } else {
+      for (TokenId id = 0; id < tokenizer_->vocab_size(); ++id) {
+        bytes.emplace_back(tokenizer_->TokenBytes(id).value_or(""));
+      }
+    }
+    const std::vector<std::string_view> views(bytes.begin(), bytes.end());
+    end_ = static_cast<TokenId>(views.size());
+    const std::vector<TokenId> ends = {end_};
+    trie_ = std::make_shared<const TokenTrie>(
+        *TokenTrie::Create(views, ends, static_cast<int64_t>(views.size()) + 1));
+  }
+
+  Json Answer(const Json& question) {
+    grammar::GrammarSource source;
+    source.kind = KindOf(question.value("kind", ""));
+    source.text = question.value("source", "");
+    if (question.value("bounded", false)) source.whitespace = grammar::Whitespace::kBounded;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto made = Grammar::Create(source);
+    const double us = Microseconds(begin);
+    if (!made.ok()) return {{"error", std::string(made.status().message())}, {"us", us}};
+    const auto automaton = std::make_shared<grammar::Automaton>(*made, trie_);
+    Json answer = {{"us", us}};
+    Json masks = Json::array();
+    for (const Json& text : question.value("texts", Json::array())) {
+      answer["texts"].push_back(Follow(automaton, text.get<std::string>(), &masks));
+    }
+    Random random(question.value("seed", uint64_t{1}));
+    for (int i = 0; i < question.value("walks", 0); ++i) {
+      answer["walks"].push_back(
+          Walk(automaton, question.value("tokens", 200), &random, &masks));
+    }
+    answer["masks"] = std::move(masks);
+    answer["bytes"] = automaton->bytes();
+    return answer;
+  }
+
+ private:
+  Json Follow(const std::shared_ptr<grammar::Automaton>& automaton, const std::string& text,
+              Json* masks) {
+    Json answer;
+    Matcher matcher(automaton);
+    size_t stop = 0;
+    while (stop < text.size() && matcher.Accept(std::string_view(text).substr(stop, 1)).ok()) {
+      ++stop;
+    }
+    answer["stop"] = stop;
+    answer["prefix"] = stop == text.size();
+    answer["accepted"] = stop == text.size() && matcher.IsComplete().value_or(false);
+    if (tokenizer_ == nullptr || stop < text.size()) return answer;
+    const auto ids = tokenizer_->Encode(text);
+    if (!ids.ok()) return answer;
+    Matcher again(automaton);
+    std::vector<uint32_t> mask(trie_->words());
+    for (const TokenId id : *ids) {
+      const auto begin = std::chrono::steady_clock::now();
+      const absl::Status status = again.Mask(mask);
+      masks->push_back(Microseconds(begin));
+      const bool allowed = (mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1) != 0;
+      if (!status.ok() || !allowed || !again.AcceptToken(id).ok()) {
+        answer["broken"] = again.text().size();
+        return answer;
+      }
+    }
+    return answer;
+  }
+
+  Json Walk(const std::shared_ptr<grammar::Automaton>& automaton, int tokens_max, Random* random,
+            Json* masks) {
+    Matcher matcher(automaton);
+    std::vector<uint32_t> mask(trie_->words());
+    Json answer;
+    for (int i = 0; i < tokens_max && !matcher.ended(); ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      const absl::Status status = matcher.Mask(mask);
+      masks->push_back(Microseconds(begin));
+      if (!status.ok()) {
+        answer["error"] = std::string(status.message());
+        break;
+      }
+      const std::vector<TokenId> ids = Allowed(mask);
+      if (ids.empty()) {
+        answer["error"] = "nothing is allowed";
+        break;
+      }
+      // Ends are rare among so many tokens, and texts must end to be looked at.
+      const bool may_end = ids.back() == end_;
+      const TokenId id = may_end && random->Uniform() < 0.3
+                             ? end_
+                             : ids[static_cast<size_t>(random->Uniform() * ids.size())];
+      if (const absl::Status accepted = matcher.AcceptToken(id); !accepted.ok()) {
+        answer["error"] = std::string(accepted.message());
+        break;
+      }
+    }
+    answer["ended"] = matcher.ended();
+    answer["text"] = std::string(matcher.text());
+    return answer;
+  }
+
+  const std::unique_ptr<text::Tokenizer> tokenizer_;
+  std::shared_ptr<const TokenTrie> trie_;
+  TokenId end_ = 0;
+};
+
+int Main(int argc, char** argv) {
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  if (argc == 2) {
+    auto loaded = text::Tokenizer::Load(argv[1]);
+    if (!loaded.ok()) {
+      std::cerr << loaded.status() << "\n";
+      return 1;
+    }
+    tokenizer = *std::move(loaded);
+  }
+  Probe probe(std::move(tokenizer));
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    const Json question = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const Json reply =
+        question.is_object() ? probe.Answer(question) : Json{{"error", "not a JSON object"}};
+    // A text that was cut may end inside a character.
+    std::cout << reply.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace)
+              << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tutti::tools
+
+int main(int argc, char** argv) { return tutti::tools::Main(argc, argv); }
