@@ -44,8 +44,6 @@ class Automaton {
 
   // Whether the text may end here.
   bool IsComplete(StateId state) const { return states_[state].complete; }
-  // Whether the text can only end here.
-  bool IsFinal(StateId state) const;
 
   const TokenTrie& tokens() const { return *tokens_; }
   // Units spent since the operation began, and bytes held.

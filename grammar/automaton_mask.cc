@@ -148,8 +148,4 @@ absl::StatusOr<std::span<const uint32_t>> Automaton::Mask(StateId state) {
   return std::span<const uint32_t>(*states_[alike].mask);
 }
 
-bool Automaton::IsFinal(StateId state) const {
-  return states_[state].complete && states_[state].places->size() == 1;
-}
-
 }  // namespace tutti::grammar

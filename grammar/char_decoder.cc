@@ -63,7 +63,7 @@ PossibleCharacters OfHexRange(uint32_t first, uint32_t last) {
     pairs = {0x10000 + ((high_first & 0x3FF) << 10), 0x103FF + ((high_last & 0x3FF) << 10)};
   }
   return RangesOf({CharRange{first, std::min(last, kSurrogateBegin - 1)},
-                 CharRange{std::max(first, kSurrogateEnd), last}, pairs});
+                   CharRange{std::max(first, kSurrogateEnd), last}, pairs});
 }
 
 PossibleCharacters PossibleOf(const Under& u) {
@@ -75,7 +75,7 @@ PossibleCharacters PossibleOf(const Under& u) {
       const uint32_t first = std::max(u.value << shift, LeastOf(u.stage));
       const uint32_t last = std::min((u.value << shift) + (1u << shift) - 1, kCodePointMax);
       return RangesOf({CharRange{first, std::min(last, kSurrogateBegin - 1)},
-                     CharRange{std::max(first, kSurrogateEnd), last}, CharRange{1, 0}});
+                       CharRange{std::max(first, kSurrogateEnd), last}, CharRange{1, 0}});
     }
     case kHex: {
       const uint32_t shift = 4 * u.left;
@@ -90,7 +90,7 @@ PossibleCharacters PossibleOf(const Under& u) {
       if (first > last) return {};
       const uint32_t base = 0x10000 + (u.high << 10);
       return RangesOf({CharRange{base + (first & 0x3FF), base + (last & 0x3FF)}, CharRange{1, 0},
-                     CharRange{1, 0}});
+                       CharRange{1, 0}});
     }
     case kBackslash:
     case kBetween:

@@ -26,7 +26,7 @@ void AppendUtf8(uint32_t c, std::string* out) {
     return;
   }
   const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-  *out += static_cast<char>((0xF00 >> more & 0xFF) | c >> (6 * more));
+  *out += static_cast<char>((0xF0 << (3 - more) & 0xFF) | c >> (6 * more));
   for (int i = more; i-- > 0;) *out += static_cast<char>(0x80 | (c >> (6 * i) & 0x3F));
 }
 
@@ -112,8 +112,8 @@ class EbnfReader {
     EbnfPart choice{.kind = EbnfPart::Kind::kChoice};
     do {
       EbnfPart sequence{.kind = EbnfPart::Kind::kSequence};
-      for (SkipBlanks(); !cursor_.AtEnd() && cursor_.Peek() != '|' && cursor_.Peek() != ')' &&
-                         !AtRule();
+      for (SkipBlanks();
+           !cursor_.AtEnd() && cursor_.Peek() != '|' && cursor_.Peek() != ')' && !AtRule();
            SkipBlanks()) {
         TUTTI_ASSIGN_OR_RETURN(EbnfPart part, ReadPart());
         sequence.children.push_back(std::move(part));

@@ -113,8 +113,8 @@ std::string_view NameOf(SourceKind kind) {
 absl::StatusOr<std::shared_ptr<const Grammar>> Grammar::Create(const GrammarSource& source) {
   const std::string_view name = NameOf(source.kind);
   if (source.text.size() > kSourceBytesMax) {
-    return absl::ResourceExhaustedError(Concat(
-        name, ": ", source.text.size(), " bytes, the limit is ", kSourceBytesMax));
+    return absl::ResourceExhaustedError(
+        Concat(name, ": ", source.text.size(), " bytes, the limit is ", kSourceBytesMax));
   }
   TUTTI_RETURN_IF_ERROR(Annotate(CheckUtf8(source.text), name));
   std::vector<std::string> names;

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "grammar/graph.h"
+#include "grammar/whitespace.h"
 
 namespace tutti::grammar {
 
@@ -19,9 +20,6 @@ enum class SourceKind : uint8_t {
   kChoice,      // an array of JSON with strings, one of which is the answer
   kEbnf,        // rules of a context-free grammar (ebnf.h), the first or `root` being the whole
 };
-
-// Blanks between the parts of a JSON text: none, or at most kWhitespaceBytesMax in a place.
-enum class Whitespace : uint8_t { kCompact, kBounded };
 
 struct GrammarSource {
   SourceKind kind = SourceKind::kJsonSchema;

@@ -339,8 +339,8 @@ uint32_t ArrayNode::AlikeCount(uint32_t count) const {
 
 absl::Status Graph::Finish(const std::vector<std::string>& names) {
   if (nodes.size() > kNodesMax || rules.size() > kRulesMax) {
-    return absl::ResourceExhaustedError(Concat("more than ", kNodesMax, " nodes or ",
-                                                     kRulesMax, " rules"));
+    return absl::ResourceExhaustedError(
+        Concat("more than ", kNodesMax, " nodes or ", kRulesMax, " rules"));
   }
   Finisher finisher(this);
   TUTTI_ASSIGN_OR_RETURN(productive, finisher.FindRules(/*empty=*/false));

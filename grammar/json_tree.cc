@@ -185,7 +185,7 @@ std::string JsonStringText(std::string_view text) {
       out += {'\\', "bfnrt"[at]};
     } else if (static_cast<unsigned char>(c) < 0x20) {
       out += Concat("\\u00", kHex.substr(static_cast<size_t>(c) / 16, 1),
-                      kHex.substr(static_cast<size_t>(c) % 16, 1));
+                    kHex.substr(static_cast<size_t>(c) % 16, 1));
     } else {
       out += c;
     }

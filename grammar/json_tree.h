@@ -21,8 +21,8 @@ struct JsonValue {
   bool boolean = false;
   std::string text;  // of a string; the spelling of a number
   std::vector<JsonValue> items;
-  std::vector<Member> members;     // in the order of the source
-  std::vector<uint32_t> by_name;   // indexes of members, by ascending name
+  std::vector<Member> members;    // in the order of the source
+  std::vector<uint32_t> by_name;  // indexes of members, by ascending name
 
   // The member, or null.
   const Member* FindMember(std::string_view name) const;

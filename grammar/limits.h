@@ -68,8 +68,11 @@ inline constexpr int kNumberDigitsMax = 320;
 // by doubles, so that no reader's rounding carries one across a bound.
 inline constexpr int kBoundedDigitsMax = 15;
 
-// Largest bound or divisor of an integer: products with ten stay within 64 bits.
-inline constexpr int64_t kIntegerBoundMax = 100'000'000'000'000'000;
+// Largest divisor of an integer: ten times a remainder stays within 64 bits.
+inline constexpr int64_t kStepMax = 100'000'000'000'000'000;
+
+// Largest bound of an integer, from zero: what 64 bits hold.
+inline constexpr uint64_t kIntegerBoundMax = UINT64_MAX;
 
 // Bytes of whitespace between two parts of a JSON text, where the caller asks for it.
 inline constexpr int kWhitespaceBytesMax = 24;

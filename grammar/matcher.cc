@@ -48,8 +48,7 @@ absl::StatusOr<Automaton::StateId> Matcher::Follow(Automaton::StateId from, std:
 absl::Status Matcher::Accept(std::string_view bytes) {
   if (ended_) return absl::InvalidArgumentError("the text has ended");
   if (bytes.size() > kTextBytesMax - text_.size()) {
-    return absl::ResourceExhaustedError(
-        Concat("a text of more than ", kTextBytesMax, " bytes"));
+    return absl::ResourceExhaustedError(Concat("a text of more than ", kTextBytesMax, " bytes"));
   }
   TUTTI_RETURN_IF_ERROR(Begin());
   TUTTI_ASSIGN_OR_RETURN(const Automaton::StateId state,
@@ -64,8 +63,7 @@ absl::Status Matcher::AcceptToken(TokenId id) {
   if (automaton_->tokens().IsEnd(id)) {
     TUTTI_ASSIGN_OR_RETURN(const bool complete, IsComplete());
     if (!complete || ended_) {
-      return absl::InvalidArgumentError(
-          Concat("the text may not end at byte ", text_.size()));
+      return absl::InvalidArgumentError(Concat("the text may not end at byte ", text_.size()));
     }
     TUTTI_RETURN_IF_ERROR(Accept(""));
     ended_ = true;
@@ -119,7 +117,13 @@ absl::StatusOr<bool> Matcher::IsComplete() {
 
 absl::StatusOr<bool> Matcher::IsFinal() {
   TUTTI_RETURN_IF_ERROR(Begin());
-  return automaton_->IsFinal(states_.back());
+  if (!automaton_->IsComplete(states_.back())) return false;
+  for (int byte = 0; byte < 256; ++byte) {
+    TUTTI_ASSIGN_OR_RETURN(const Automaton::StateId next,
+                           automaton_->Step(states_.back(), static_cast<uint8_t>(byte)));
+    if (next != Automaton::kDead) return false;
+  }
+  return true;
 }
 
 void Matcher::Rollback(size_t count) {

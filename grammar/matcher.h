@@ -61,9 +61,9 @@ class Matcher {
 
   const std::shared_ptr<Automaton> automaton_;
   std::string text_;
-  std::vector<uint32_t> ends_;                // of what was accepted, in text_
-  std::vector<Automaton::StateId> states_;    // [accepted + 1]
-  uint64_t generation_ = 0;                   // of states_
+  std::vector<uint32_t> ends_;              // of what was accepted, in text_
+  std::vector<Automaton::StateId> states_;  // [accepted + 1]
+  uint64_t generation_ = 0;                 // of states_
   bool ended_ = false;
 };
 

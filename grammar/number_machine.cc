@@ -9,7 +9,7 @@ namespace tutti::grammar {
 namespace {
 
 using NumberState = NumberMachine::State;
-using Wide = __int128;
+using Wide = WideInteger;
 
 // The phases of every kind, in the order of a number's text.
 enum Phase : uint32_t {
@@ -36,7 +36,9 @@ bool IsNegative(NumberState s) { return (s.phase & kNegative) != 0; }
 uint32_t PlacesOf(NumberState s) { return s.phase >> 16; }
 bool IsDigit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
 
-NumberState InPhase(NumberState s, Phase phase, uint64_t value) { return {(s.phase & ~0xFFu) | phase, value}; }
+NumberState InPhase(NumberState s, Phase phase, uint64_t value) {
+  return {(s.phase & ~0xFFu) | phase, value};
+}
 
 // Any number: the value counts digits of the part under way.
 std::optional<NumberState> StepAny(NumberState s, uint8_t byte) {
@@ -84,13 +86,13 @@ struct Magnitudes {
 
 Magnitudes MagnitudesOf(const NumberMachine& m, bool negative) {
   Magnitudes out;
-  std::optional<int64_t> low = m.min;
-  std::optional<int64_t> high = m.max;
+  std::optional<Wide> low = m.min;
+  std::optional<Wide> high = m.max;
   if (negative) {
     low = m.max ? std::optional(-*m.max) : std::nullopt;
     high = m.min ? std::optional(-*m.min) : std::nullopt;
   }
-  const int64_t least = std::max<int64_t>(low.value_or(0), negative ? 1 : 0);
+  const Wide least = std::max<Wide>(low.value_or(0), negative ? 1 : 0);
   out.min = static_cast<uint64_t>(least);
   out.any = !high || *high >= least;
   if (high && out.any) out.max = static_cast<uint64_t>(*high);
@@ -98,14 +100,14 @@ Magnitudes MagnitudesOf(const NumberMachine& m, bool negative) {
 }
 
 // Whether a multiple of the step begins with the digits of `value`, or is it, within the bounds.
-bool AliveInteger(const NumberMachine& m, bool negative, uint64_t value) {
+bool AliveInteger(const NumberMachine& m, bool negative, Wide value) {
   const Magnitudes bounds = MagnitudesOf(m, negative);
   if (!bounds.any) return false;
   if (!bounds.max) return value != 0 || bounds.min == 0;
   const auto step = static_cast<Wide>(m.step);
   Wide power = 1;
   for (int more = 0; more <= 18; ++more, power *= 10) {
-    const Wide begin = static_cast<Wide>(value) * power;
+    const Wide begin = value * power;
     if (begin > *bounds.max) return false;
     const Wide low = std::max<Wide>(begin, bounds.min);
     const Wide high = std::min<Wide>(begin + power - 1, *bounds.max);
@@ -131,22 +133,24 @@ std::optional<NumberState> StepInteger(const NumberMachine& m, NumberState s, ui
     return InPhase(s, digit == 0 ? kZero : kDigits, digit);
   }
   const Magnitudes bounds = MagnitudesOf(m, negative);
-  const uint64_t value = s.value * 10 + digit;
+  const Wide value = Wide{s.value} * 10 + digit;
+  const auto step = static_cast<Wide>(m.step);
   if (phase == kBeyond) {
     const uint32_t count = PlacesOf(s) + 1;
     // A step may need more digits to end.
     if (m.step == 1 && count > static_cast<uint32_t>(kNumberDigitsMax)) return std::nullopt;
     const uint32_t counted = m.step == 1 ? count << 16 : 0;
-    return NumberState{kBeyond | (s.phase & kNegative) | counted, value % static_cast<uint64_t>(m.step)};
+    return NumberState{kBeyond | (s.phase & kNegative) | counted,
+                       static_cast<uint64_t>(value % step)};
   }
   if (bounds.max) {
     if (!AliveInteger(m, negative, value)) return std::nullopt;
-    return InPhase(s, kDigits, value);
+    return InPhase(s, kDigits, static_cast<uint64_t>(value));
   }
-  if (value >= bounds.min && value >= static_cast<uint64_t>(m.step)) {
-    return InPhase(s, kBeyond, value % static_cast<uint64_t>(m.step));
+  if (value >= Wide{bounds.min} && value >= step) {
+    return InPhase(s, kBeyond, static_cast<uint64_t>(value % step));
   }
-  return InPhase(s, kDigits, value);
+  return InPhase(s, kDigits, static_cast<uint64_t>(value));
 }
 
 bool AcceptsInteger(const NumberMachine& m, NumberState s) {
@@ -187,12 +191,14 @@ Wide Scaled(const Decimal& d, int64_t places, bool up) {
 // Whether a multiple of 10^-places in [begin, end] times that is within the bounds.
 bool Meets(const NumberMachine& m, bool negative, Wide begin, Wide end, int64_t places) {
   const auto exclusive = [&](const NumberMachine::Bound& bound) {
-    return bound.exclusive && Scaled(bound.value, places, true) == Scaled(bound.value, places, false);
+    return bound.exclusive &&
+           Scaled(bound.value, places, true) == Scaled(bound.value, places, false);
   };
   Wide low = negative ? -end : begin;
   Wide high = negative ? -begin : end;
   if (m.low) low = std::max<Wide>(low, Scaled(m.low->value, places, true) + exclusive(*m.low));
-  if (m.high) high = std::min<Wide>(high, Scaled(m.high->value, places, false) - exclusive(*m.high));
+  if (m.high)
+    high = std::min<Wide>(high, Scaled(m.high->value, places, false) - exclusive(*m.high));
   return low <= high;
 }
 

@@ -10,6 +10,8 @@
 
 namespace tutti::grammar {
 
+using WideInteger = __int128;
+
 // The numbers that are asked for. Integers are spelled without fraction and exponent.
 struct NumberMachine {
   enum class Kind : uint8_t {
@@ -23,10 +25,10 @@ struct NumberMachine {
   };
 
   Kind kind = Kind::kAny;
-  std::optional<int64_t> min;  // kInteger; at most kIntegerBoundMax from zero
-  std::optional<int64_t> max;
-  int64_t step = 1;            // at least 1
-  std::optional<Bound> low;    // kDecimal
+  std::optional<WideInteger> min;  // kInteger; at most kIntegerBoundMax from zero
+  std::optional<WideInteger> max;
+  int64_t step = 1;          // at least 1, at most kStepMax
+  std::optional<Bound> low;  // kDecimal
   std::optional<Bound> high;
 
   // What has been read; the first state is all zero.

@@ -228,8 +228,7 @@ class RegexParser {
       return cursor_.TakeCharacter() & 31;
     }
     if (letter < 128 && absl::ascii_isalnum(static_cast<unsigned char>(letter))) {
-      return Error(Concat("\\", std::string(1, static_cast<char>(letter)),
-                                " is not served"));
+      return Error(Concat("\\", std::string(1, static_cast<char>(letter)), " is not served"));
     }
     return letter;
   }

@@ -129,7 +129,7 @@ absl::StatusOr<RegexProgram> RegexProgram::Compile(const RegexTree& tree, bool w
   if (emitter.full()) {
     return absl::ResourceExhaustedError(
         Concat("with its repetitions written out an expression of more than ",
-                     kRegexInstructionsMax, " instructions"));
+               kRegexInstructionsMax, " instructions"));
   }
   program.Finish();
   return program;

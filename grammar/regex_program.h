@@ -55,8 +55,8 @@ class RegexProgram {
 
   std::vector<Instruction> code_;
   std::vector<CharSet> sets_;
-  std::vector<bool> ends_;   // [code] the text may end here
-  std::vector<bool> leads_;  // [code] to an end, after at least one character
+  std::vector<bool> ends_;      // [code] the text may end here
+  std::vector<bool> leads_;     // [code] to an end, after at least one character
   uint32_t tail_ = UINT32_MAX;  // takes any character for ever; only where not `whole`
 };
 

@@ -3,7 +3,8 @@
 
 #include <string_view>
 
-#include "grammar/grammar.h"
+#include "grammar/graph.h"
+#include "grammar/whitespace.h"
 
 namespace tutti::grammar {
 

@@ -13,7 +13,9 @@ const JsonValue& NoValue() {
   return kFalse;
 }
 
-bool IsFalse(const JsonValue& schema) { return schema.is(JsonValue::Kind::kBoolean) && !schema.boolean; }
+bool IsFalse(const JsonValue& schema) {
+  return schema.is(JsonValue::Kind::kBoolean) && !schema.boolean;
+}
 
 std::set<std::string_view> RequiredOf(const PlainSchemas& schemas) {
   std::set<std::string_view> names;
@@ -69,8 +71,8 @@ absl::StatusOr<std::vector<SchemaReader::KeyPattern>> SchemaReader::PatternsOf(
         return source_.TooMuch(*schema, "patternProperties",
                                Concat("more than ", kKeyPatternsMax, " patterns meet here"));
       }
-      TUTTI_ASSIGN_OR_RETURN(
-          auto program, values_.Program(*schema, "patternProperties", member.name, false));
+      TUTTI_ASSIGN_OR_RETURN(auto program,
+                             values_.Program(*schema, "patternProperties", member.name, false));
       patterns.push_back({std::move(program), member.name});
     }
   }
@@ -195,8 +197,8 @@ absl::Status SchemaReader::AddOpenKeys(const PlainSchemas& schemas, const KeySpe
   if (!string) return absl::OkStatus();
   const auto [found, added] = string_rules_.try_emplace(*string, 0);
   if (added) {
-    found->second = graph_.AddRule(
-        graph_.AddText("\"", graph_.Add({NodeKind::kString, return_, *string})));
+    found->second =
+        graph_.AddRule(graph_.AddText("\"", graph_.Add({NodeKind::kString, return_, *string})));
   }
   object->open.push_back({found->second, RuleFor(*std::move(parts)), 0});
   return absl::OkStatus();

@@ -92,8 +92,7 @@ class SchemaReader {
     std::optional<NumberMachine::Bound> high;
   };
   Bounds BoundsOf(const PlainSchemas& schemas) const;
-  absl::StatusOr<std::optional<NumberMachine>> IntegerMachine(const PlainSchemas& schemas,
-                                                              const Bounds& bounds);
+  absl::StatusOr<NumberMachine> IntegerMachine(const PlainSchemas& schemas, const Bounds& bounds);
   absl::StatusOr<std::optional<int64_t>> StepOf(const PlainSchemas& schemas);
 
   // What keys may be, besides what is said of the values.

@@ -8,19 +8,19 @@
 namespace tutti::grammar {
 namespace {
 
-// A whole number as near as int64 and the bounds of integers allow; `up`: the least one that is not
-// smaller, else the largest that is not larger.
-int64_t Nearest(const Decimal& d, bool up) {
-  constexpr int64_t kFar = kIntegerBoundMax + 1;
+// A whole number as near as what is counted allows; `up`: the least one that is not smaller, else
+// the largest that is not larger. Beyond kIntegerBoundMax by one or more where the number is.
+WideInteger Nearest(const Decimal& d, bool up) {
+  constexpr WideInteger kFar = WideInteger{kIntegerBoundMax} * 2;
   const int64_t top = d.exponent + static_cast<int64_t>(d.digits.size());
-  if (top > 18) return d.negative ? -kFar : kFar;
-  int64_t magnitude = 0;
+  if (top > 20) return d.negative ? -kFar : kFar;
+  WideInteger magnitude = 0;
   for (int64_t i = 0; i < top; ++i) {
     const auto at = static_cast<size_t>(i);
     magnitude = magnitude * 10 + (at < d.digits.size() ? d.digits[at] - '0' : 0);
   }
   if (d.exponent < 0 && up != d.negative) ++magnitude;
-  return std::clamp(d.negative ? -magnitude : magnitude, -kFar, kFar);
+  return d.negative ? -magnitude : magnitude;
 }
 
 }  // namespace
@@ -45,8 +45,7 @@ absl::Status SchemaReader::AddStringSpec(const JsonValue& schema, StringSpec* sp
   spec->min = std::max(spec->min, source_.Count(schema, "minLength").value_or(0));
   spec->max = std::min(spec->max, source_.Count(schema, "maxLength").value_or(spec->max));
   if (const JsonValue* pattern = schema.Find("pattern")) {
-    TUTTI_ASSIGN_OR_RETURN(auto program,
-                           values_.Program(schema, "pattern", pattern->text, false));
+    TUTTI_ASSIGN_OR_RETURN(auto program, values_.Program(schema, "pattern", pattern->text, false));
     spec->parts.push_back({std::move(program)});
   }
   if (const JsonValue* format = schema.Find("format")) {
@@ -64,8 +63,7 @@ absl::StatusOr<std::optional<uint32_t>> SchemaReader::AddString(const JsonValue&
                                                                 StringSpec spec) {
   std::string name = Concat(spec.min, " ", spec.max);
   for (const StringPart& part : spec.parts) {
-    name += Concat(part.matches ? " + " : " - ",
-                    reinterpret_cast<uintptr_t>(part.program.get()));
+    name += Concat(part.matches ? " + " : " - ", reinterpret_cast<uintptr_t>(part.program.get()));
   }
   const auto known = strings_.find(name);
   if (known != strings_.end()) return known->second;
@@ -75,9 +73,8 @@ absl::StatusOr<std::optional<uint32_t>> SchemaReader::AddString(const JsonValue&
   if (absl::IsResourceExhausted(machine.status()) ||
       (explores && explored_ > static_cast<int64_t>(20 * kExploredStepsMax))) {
     return source_.TooMuch(schema, keyword,
-                           machine.ok()
-                               ? "the strings of the schema are too large together"
-                               : Concat(machine.status().message()));
+                           machine.ok() ? "the strings of the schema are too large together"
+                                        : Concat(machine.status().message()));
   }
   std::optional<uint32_t>& index = strings_[name];
   if (!machine.ok()) return index;  // no text
@@ -126,13 +123,14 @@ absl::StatusOr<std::optional<int64_t>> SchemaReader::StepOf(const PlainSchemas& 
     if (!one->is_integer()) {
       return source_.Error(*schema, "multipleOf", "a fraction is not served");
     }
-    const int64_t value = Nearest(*one, false);
-    if (value > kIntegerBoundMax) {
+    const WideInteger wide = Nearest(*one, false);
+    if (wide > kStepMax) {
       return source_.Error(*schema, "multipleOf", "is not served beyond 10^17");
     }
+    const auto value = static_cast<int64_t>(wide);
     const int64_t before = step.value_or(1);
-    const auto product = static_cast<__int128>(before / std::gcd(before, value)) * value;
-    if (product > kIntegerBoundMax) {
+    const WideInteger product = WideInteger{before / std::gcd(before, value)} * value;
+    if (product > kStepMax) {
       return source_.Error(*schema, "multipleOf", "together with others beyond 10^17");
     }
     step = static_cast<int64_t>(product);
@@ -140,23 +138,27 @@ absl::StatusOr<std::optional<int64_t>> SchemaReader::StepOf(const PlainSchemas& 
   return step;
 }
 
-absl::StatusOr<std::optional<NumberMachine>> SchemaReader::IntegerMachine(
-    const PlainSchemas& schemas, const Bounds& bounds) {
+absl::StatusOr<NumberMachine> SchemaReader::IntegerMachine(const PlainSchemas& schemas,
+                                                           const Bounds& bounds) {
   NumberMachine machine{.kind = NumberMachine::Kind::kInteger};
   TUTTI_ASSIGN_OR_RETURN(const auto step, StepOf(schemas));
   machine.step = step.value_or(1);
+  constexpr WideInteger kMost = kIntegerBoundMax;
   if (bounds.low) {
     const bool exact = bounds.low->value.is_integer();
-    const int64_t low = Nearest(bounds.low->value, true) + (bounds.low->exclusive && exact);
-    // Beyond what is counted there are only such as are spelled otherwise, or none.
-    if (low > kIntegerBoundMax) return std::nullopt;
-    machine.min = std::max(low, -kIntegerBoundMax);
+    machine.min = Nearest(bounds.low->value, true) + (bounds.low->exclusive && exact ? 1 : 0);
   }
   if (bounds.high) {
     const bool exact = bounds.high->value.is_integer();
-    const int64_t high = Nearest(bounds.high->value, false) - (bounds.high->exclusive && exact);
-    if (high < -kIntegerBoundMax) return std::nullopt;
-    machine.max = std::min(high, kIntegerBoundMax);
+    machine.max = Nearest(bounds.high->value, false) - (bounds.high->exclusive && exact ? 1 : 0);
+  }
+  const auto beyond = [&](const std::optional<WideInteger>& bound) {
+    return bound && (*bound > kMost || *bound < -kMost);
+  };
+  if (beyond(machine.min) || beyond(machine.max)) {
+    const bool low = beyond(machine.min);
+    return source_.Error(*schemas.front(), low ? "minimum" : "maximum",
+                         "bounds beyond 2^64 are not served");
   }
   return machine;
 }
@@ -169,15 +171,15 @@ absl::StatusOr<std::optional<NodeId>> SchemaReader::BuildNumber(const PlainSchem
   const auto add = [&](NumberMachine machine) {
     if (!machine.possible()) return;
     graph_.numbers.push_back(std::move(machine));
-    alternatives.push_back(graph_.Add({NodeKind::kNumber, return_,
-                                       static_cast<uint32_t>(graph_.numbers.size()) - 1}));
+    alternatives.push_back(
+        graph_.Add({NodeKind::kNumber, return_, static_cast<uint32_t>(graph_.numbers.size()) - 1}));
   };
   if ((types & kNumberTypes) == kNumberTypes && !step && !bounds.low && !bounds.high) {
     add({.kind = NumberMachine::Kind::kAny});
   } else {
     if ((types & kIntegerType) != 0) {
-      TUTTI_ASSIGN_OR_RETURN(const auto machine, IntegerMachine(schemas, bounds));
-      if (machine) add(*machine);
+      TUTTI_ASSIGN_OR_RETURN(const NumberMachine machine, IntegerMachine(schemas, bounds));
+      add(machine);
     }
     if ((types & kFractionType) != 0 && !step) {
       add({.kind = NumberMachine::Kind::kDecimal, .low = bounds.low, .high = bounds.high});

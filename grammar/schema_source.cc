@@ -13,67 +13,8 @@
 namespace tutti::grammar {
 namespace {
 
-// What a keyword's value must be.
-enum class Form { kCount, kNumber, kPositive, kString, kArray, kSchemaMap, kSchema, kSchemas };
-
-struct Keyword {
-  std::string_view name;
-  Form form;
-};
-constexpr std::array kServed = std::to_array<Keyword>({
-    {"$ref", Form::kString},
-    {"additionalProperties", Form::kSchema},
-    {"allOf", Form::kSchemas},
-    {"anyOf", Form::kSchemas},
-    {"enum", Form::kArray},
-    {"exclusiveMaximum", Form::kNumber},
-    {"exclusiveMinimum", Form::kNumber},
-    {"format", Form::kString},
-    {"maxItems", Form::kCount},
-    {"maxLength", Form::kCount},
-    {"maxProperties", Form::kCount},
-    {"maximum", Form::kNumber},
-    {"minItems", Form::kCount},
-    {"minLength", Form::kCount},
-    {"minProperties", Form::kCount},
-    {"minimum", Form::kNumber},
-    {"multipleOf", Form::kPositive},
-    {"oneOf", Form::kSchemas},
-    {"pattern", Form::kString},
-    {"patternProperties", Form::kSchemaMap},
-    {"prefixItems", Form::kSchemas},
-    {"properties", Form::kSchemaMap},
-    {"propertyNames", Form::kSchema},
-});
-
-// Keywords that say something of the value which no mask of ours can see to; allowed where they say
-// nothing.
-constexpr std::array<std::string_view, 15> kRefused = {
-    "$dynamicRef",      "$recursiveRef",   "contains",         "dependencies",
-    "dependentSchemas", "if",              "not",              "dependentRequired",
-    "uniqueItems",      "unevaluatedItems", "unevaluatedProperties",
-    "extends",          "disallow",        "divisibleBy",      "$dynamicAnchor"};
-
 bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
-}
-
-bool SaysNothing(const JsonValue& schema, const JsonValue::Member& member) {
-  const std::string& name = member.name;
-  const JsonValue& value = member.value;
-  if (name == "uniqueItems") return value.is(JsonValue::Kind::kBoolean) && !value.boolean;
-  if (name.starts_with("unevaluated")) return value.is(JsonValue::Kind::kBoolean) && value.boolean;
-  if (name == "if") return schema.Find("then") == nullptr && schema.Find("else") == nullptr;
-  if (name == "$dynamicAnchor") return true;
-  return name.starts_with("depend") && value.is(JsonValue::Kind::kObject) && value.members.empty();
-}
-
-bool IsSchema(const JsonValue& value) { return value.is(JsonValue::Kind::kObject) || value.is(JsonValue::Kind::kBoolean); }
-
-bool AllSchemas(const JsonValue& value) {
-  if (value.is(JsonValue::Kind::kArray)) return std::all_of(value.items.begin(), value.items.end(), IsSchema);
-  return std::all_of(value.members.begin(), value.members.end(),
-                     [](const JsonValue::Member& member) { return IsSchema(member.value); });
 }
 
 // A fragment's %XX as bytes, then ~1 and ~0 as / and ~.
@@ -164,9 +105,10 @@ absl::StatusOr<SchemaSource> SchemaSource::Parse(std::string_view text) {
 }
 
 const JsonValue* SchemaSource::Inside(const JsonValue& schema, std::string_view keyword) {
-  const JsonValue* value = schema.Find(keyword);
-  if (value != nullptr) whereabouts_.try_emplace(value, Whereabouts{&schema, keyword, {}, {}});
-  return value;
+  const JsonValue::Member* member = schema.FindMember(keyword);
+  if (member == nullptr) return nullptr;
+  whereabouts_.try_emplace(&member->value, Whereabouts{&schema, member->name, {}, {}});
+  return &member->value;
 }
 
 const JsonValue* SchemaSource::Inside(const JsonValue& schema, std::string_view keyword,
@@ -180,9 +122,10 @@ const JsonValue* SchemaSource::Inside(const JsonValue& schema, std::string_view 
 const JsonValue* SchemaSource::Inside(const JsonValue& schema, std::string_view keyword,
                                       std::string_view name) {
   const JsonValue* map = schema.Find(keyword);
-  const JsonValue* value = map == nullptr ? nullptr : map->Find(name);
-  if (value != nullptr) whereabouts_.try_emplace(value, Whereabouts{&schema, keyword, {}, name});
-  return value;
+  const JsonValue::Member* member = map == nullptr ? nullptr : map->FindMember(name);
+  if (member == nullptr) return nullptr;
+  whereabouts_.try_emplace(&member->value, Whereabouts{&schema, keyword, {}, member->name});
+  return &member->value;
 }
 
 std::string SchemaSource::PathOf(const JsonValue& schema) const {
@@ -221,104 +164,12 @@ absl::Status SchemaSource::Spend(int64_t work) {
   return absl::ResourceExhaustedError("the schema takes too much work to read");
 }
 
-absl::Status SchemaSource::Check(const JsonValue& schema) {
-  if (!checked_.try_emplace(&schema, true).second) return absl::OkStatus();
-  if (!IsSchema(schema)) return Error(schema, "", "no schema, which is an object or a boolean");
-  TUTTI_RETURN_IF_ERROR(Spend(1 + static_cast<int64_t>(schema.members.size())));
-  // Draft 7: what stands beside a reference says nothing.
-  const bool hidden = draft7_ && schema.Find("$ref") != nullptr;
-  for (const JsonValue::Member& member : schema.members) {
-    if (hidden && member.name != "$ref") continue;
-    TUTTI_RETURN_IF_ERROR(CheckKeyword(schema, member));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status SchemaSource::CheckKeyword(const JsonValue& schema, const JsonValue::Member& member) {
-  const std::string& name = member.name;
-  const JsonValue& value = member.value;
-  if (std::find(kRefused.begin(), kRefused.end(), name) != kRefused.end()) {
-    return SaysNothing(schema, member) ? absl::OkStatus() : Error(schema, name, "is not served");
-  }
-  if (name == "type") return CheckType(schema, value);
-  if (name == "items") {
-    const bool fits = IsSchema(value) || (value.is(JsonValue::Kind::kArray) && arrays_of_items_);
-    return fits && AllSchemas({.kind = JsonValue::Kind::kArray, .items = value.items})
-               ? absl::OkStatus()
-               : Error(schema, name, "must be a schema");
-  }
-  if (name == "additionalItems") {
-    return IsSchema(value) ? absl::OkStatus() : Error(schema, name, "must be a schema");
-  }
-  if (name == "required") {
-    const bool names = value.is(JsonValue::Kind::kArray) &&
-                       std::all_of(value.items.begin(), value.items.end(),
-                                   [](const JsonValue& item) { return item.is(JsonValue::Kind::kString); });
-    return names ? absl::OkStatus() : Error(schema, name, "must be an array of names");
-  }
-  const auto* known = std::find_if(kServed.begin(), kServed.end(),
-                                   [&](const Keyword& keyword) { return keyword.name == name; });
-  if (known == kServed.end()) return absl::OkStatus();  // says nothing of values
-  switch (known->form) {
-    case Form::kCount:
-      if (!value.is(JsonValue::Kind::kNumber) || !Count(schema, name)) {
-        return Error(schema, name, "must be a whole number that is not negative");
-      }
-      return absl::OkStatus();
-    case Form::kNumber:
-      return value.is(JsonValue::Kind::kNumber) ? absl::OkStatus() : Error(schema, name, "must be a number");
-    case Form::kPositive:
-      if (!value.is(JsonValue::Kind::kNumber) || Compare(ToDecimal(value.text), Decimal()) <= 0) {
-        return Error(schema, name, "must be a number above zero");
-      }
-      return absl::OkStatus();
-    case Form::kString:
-      return value.is(JsonValue::Kind::kString) ? absl::OkStatus() : Error(schema, name, "must be a string");
-    case Form::kArray:
-      return value.is(JsonValue::Kind::kArray) ? absl::OkStatus() : Error(schema, name, "must be an array");
-    default:
-      return CheckSubschemas(schema, member);
-  }
-}
-
-absl::Status SchemaSource::CheckSubschemas(const JsonValue& schema,
-                                           const JsonValue::Member& member) const {
-  const std::string& name = member.name;
-  const JsonValue& value = member.value;
-  const auto* known = std::find_if(kServed.begin(), kServed.end(),
-                                   [&](const Keyword& keyword) { return keyword.name == name; });
-  if (known->form == Form::kSchema) {
-    return IsSchema(value) ? absl::OkStatus() : Error(schema, name, "must be a schema");
-  }
-  if (known->form == Form::kSchemaMap) {
-    return value.is(JsonValue::Kind::kObject) && AllSchemas(value)
-               ? absl::OkStatus()
-               : Error(schema, name, "must be an object of schemas");
-  }
-  return value.is(JsonValue::Kind::kArray) && AllSchemas(value) && !value.items.empty()
-             ? absl::OkStatus()
-             : Error(schema, name, "must be an array of schemas, not empty");
-}
-
-absl::Status SchemaSource::CheckType(const JsonValue& schema, const JsonValue& type) const {
-  static constexpr std::array<std::string_view, 7> kNames = {
-      "array", "boolean", "integer", "null", "number", "object", "string"};
-  const auto known = [](const JsonValue& name) {
-    return name.is(JsonValue::Kind::kString) &&
-           std::find(kNames.begin(), kNames.end(), name.text) != kNames.end();
-  };
-  const bool fits = type.is(JsonValue::Kind::kArray)
-                        ? std::all_of(type.items.begin(), type.items.end(), known)
-                        : known(type);
-  return fits ? absl::OkStatus() : Error(schema, "type", "no type of JSON, nor an array of them");
-}
-
 uint8_t SchemaSource::Types(const JsonValue& schema) const {
   const JsonValue* type = schema.Find("type");
   if (type == nullptr) return kAllTypes;
   static const std::map<std::string, uint8_t, std::less<>> kTypes = {
-      {"array", kArrayType}, {"boolean", kBooleanType}, {"integer", kIntegerType},
-      {"null", kNullType},   {"number", kNumberTypes},  {"object", kObjectType},
+      {"array", kArrayType},  {"boolean", kBooleanType}, {"integer", kIntegerType},
+      {"null", kNullType},    {"number", kNumberTypes},  {"object", kObjectType},
       {"string", kStringType}};
   const auto of = [](const JsonValue& name) {
     const auto found = kTypes.find(name.text);
@@ -338,8 +189,7 @@ std::optional<int64_t> SchemaSource::Count(const JsonValue& schema,
   if (Compare(*number, ToDecimal(Concat(kMost))) > 0) return kMost;
   int64_t count = 0;
   const size_t zeros = number->digits.empty() ? 0 : static_cast<size_t>(number->exponent);
-  if (!number->digits.empty() &&
-      !ReadNumber(number->digits + std::string(zeros, '0'), &count)) {
+  if (!number->digits.empty() && !ReadNumber(number->digits + std::string(zeros, '0'), &count)) {
     return std::nullopt;
   }
   return count;
@@ -352,21 +202,26 @@ std::optional<Decimal> SchemaSource::Number(const JsonValue& schema,
   return ToDecimal(value->text);
 }
 
-void SchemaSource::FindNames(const JsonValue& value) {
-  for (const JsonValue& item : value.items) FindNames(item);
-  for (const JsonValue::Member& member : value.members) {
-    if (member.name == "$anchor" && member.value.is(JsonValue::Kind::kString)) {
-      anchors_.try_emplace(member.value.text, &value);
+void SchemaSource::FindNames(const JsonValue& schema) {
+  for (const JsonValue::Member& member : schema.members) {
+    const std::string& name = member.name;
+    const JsonValue& value = member.value;
+    if (name == "enum" || name == "const" || name == "default" || name == "examples") continue;
+    if (name == "$anchor" && value.is(JsonValue::Kind::kString)) {
+      anchors_.try_emplace(value.text, &schema);
     }
-    if (member.name == "$id" && member.value.is(JsonValue::Kind::kString) && &value != &root_) {
-      if (member.value.text.starts_with('#')) {
-        anchors_.try_emplace(member.value.text.substr(1), &value);
-      } else {
-        has_addresses_ = true;
-      }
+    if (name == "$id" && value.is(JsonValue::Kind::kString) && &schema != &root_) {
+      has_addresses_ |= !value.text.starts_with('#');
+      if (value.text.starts_with('#')) anchors_.try_emplace(value.text.substr(1), &schema);
     }
-    FindNames(member.value);
+    const bool map = name == "properties" || name == "patternProperties" || name == "$defs" ||
+                     name == "definitions" || name == "dependentSchemas";
+    if (!map) FindNames(value);
+    for (const JsonValue::Member& inside : value.members) {
+      if (map) FindNames(inside.value);
+    }
   }
+  for (const JsonValue& item : schema.items) FindNames(item);
 }
 
 absl::StatusOr<const JsonValue*> SchemaSource::Resolve(const JsonValue& schema) {

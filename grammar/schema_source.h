@@ -29,6 +29,7 @@ enum JsonTypes : uint8_t {
 };
 uint8_t TypeOf(const JsonValue& value);
 
+// The class is in two files, because what is served (schema_keywords.cc) is a matter of its own.
 // Thread: one.
 class SchemaSource {
  public:
@@ -39,7 +40,8 @@ class SchemaSource {
   // Draft 7: `$ref` hides what stands beside it.
   bool draft7() const { return draft7_; }
 
-  // A part of the schema inside another; remembers where it is.
+  // A part of the schema inside another; remembers where it is. REQUIRES of the second: `keyword`
+  // lives as long as we do.
   const JsonValue* Inside(const JsonValue& schema, std::string_view keyword);
   const JsonValue* Inside(const JsonValue& schema, std::string_view keyword, size_t index);
   const JsonValue* Inside(const JsonValue& schema, std::string_view keyword, std::string_view name);
@@ -77,7 +79,7 @@ class SchemaSource {
   absl::Status CheckSubschemas(const JsonValue& schema, const JsonValue::Member& member) const;
   absl::Status CheckType(const JsonValue& schema, const JsonValue& type) const;
   // Finds anchors, and schemas with an address of their own.
-  void FindNames(const JsonValue& value);
+  void FindNames(const JsonValue& schema);
 
   JsonValue root_;
   bool draft7_ = false;

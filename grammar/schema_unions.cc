@@ -70,8 +70,9 @@ absl::StatusOr<NodeId> SchemaReader::BuildUnions(const Expanded& expanded) {
       }
       if (next.size() > kAlternativesMax) {
         return source_.TooMuch(*one.schema, one.keyword,
-                               Concat("more than ", kAlternativesMax, " alternatives, when "
-                                            "each of a union meets each of the others"));
+                               Concat("more than ", kAlternativesMax,
+                                      " alternatives, when "
+                                      "each of a union meets each of the others"));
       }
     }
     alternatives = std::move(next);
@@ -96,7 +97,8 @@ absl::Status SchemaReader::CheckExclusive(const Union& one, const PlainSchemas& 
       if (disjoint) continue;
       return source_.Error(*one.schema, "oneOf",
                            Concat("is served where its branches exclude each other; values "
-                                        "may satisfy both ", i, " and ", j));
+                                  "may satisfy both ",
+                                  i, " and ", j));
     }
   }
   return absl::OkStatus();
@@ -115,8 +117,7 @@ absl::StatusOr<bool> SchemaReader::NoneAdmitted(const std::vector<const JsonValu
   return true;
 }
 
-absl::StatusOr<bool> SchemaReader::Disjoint(const SchemaParts& a, const SchemaParts& b,
-                                            int depth) {
+absl::StatusOr<bool> SchemaReader::Disjoint(const SchemaParts& a, const SchemaParts& b, int depth) {
   TUTTI_RETURN_IF_ERROR(source_.Spend(4));
   TUTTI_ASSIGN_OR_RETURN(const Expanded left, Expand(a));
   TUTTI_ASSIGN_OR_RETURN(const Expanded right, Expand(b));
@@ -170,8 +171,7 @@ absl::StatusOr<bool> SchemaReader::DisjointObjects(const PlainSchemas& a, const 
         TUTTI_RETURN_IF_ERROR(source_.Spend(2));
         TUTTI_ASSIGN_OR_RETURN(const auto patterns, PatternsOf(other));
         TUTTI_ASSIGN_OR_RETURN(const auto matched, Matched(patterns, name.text));
-        TUTTI_ASSIGN_OR_RETURN(const auto theirs,
-                               ValueParts(other, name.text, matched, patterns));
+        TUTTI_ASSIGN_OR_RETURN(const auto theirs, ValueParts(other, name.text, matched, patterns));
         if (!theirs) return true;
         // Where both may lack it, its value shows nothing; one that requires it is enough when the
         // other requires it too.

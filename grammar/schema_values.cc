@@ -32,9 +32,9 @@ absl::StatusOr<bool> SchemaValues::Matches(const RegexProgram& program, std::str
   RegexProgram::Places places = program.Start();
   for (TextCursor cursor(text); !cursor.AtEnd() && !program.IsUniversal(places);) {
     const uint32_t character = cursor.TakeCharacter();
-    TUTTI_RETURN_IF_ERROR(source_.Spend(
-        1 + static_cast<int64_t>(program.sets().size() / 8 + places.at.size() / 8 +
-                                 program.size() / 256)));
+    TUTTI_RETURN_IF_ERROR(
+        source_.Spend(1 + static_cast<int64_t>(program.sets().size() / 8 + places.at.size() / 8 +
+                                               program.size() / 256)));
     std::vector<bool> in_set;
     for (const CharSet& set : program.sets()) in_set.push_back(set.Contains(character));
     places = program.Step(places.at, in_set);
@@ -139,8 +139,7 @@ bool SchemaValues::AdmitsNumber(const JsonValue& schema, const JsonValue& value)
   // A remainder, digit by digit; fractions are refused before.
   int64_t divisor = 0;
   if (!step->is_integer() || step->exponent + step->digits.size() > 17 ||
-      !ReadNumber(step->digits + std::string(static_cast<size_t>(step->exponent), '0'),
-                        &divisor) ||
+      !ReadNumber(step->digits + std::string(static_cast<size_t>(step->exponent), '0'), &divisor) ||
       number.exponent > kNumberDigitsMax) {
     return false;
   }

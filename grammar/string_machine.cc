@@ -68,8 +68,8 @@ uint32_t StringStates::Intern(std::vector<uint32_t> parts) {
   bool accepts = true;
   for (size_t p = 0; p < parts.size(); ++p) {
     const PartState& state = part_states_[p][parts[p]];
-    const bool lost = parts_[p].matches ? state.places.at.empty() && !state.places.accepts
-                                        : state.universal;
+    const bool lost =
+        parts_[p].matches ? state.places.at.empty() && !state.places.accepts : state.universal;
     if (lost) return kDead;
     accepts &= state.places.accepts == parts_[p].matches;
   }
@@ -109,8 +109,8 @@ bool StringStates::AllowsAnything(uint32_t state, int64_t* work) {
     for (uint32_t c = 0; c < classes_.size() && anything; ++c) {
       const uint32_t next = Step(reached[i], c, work);
       if (seen.insert(next).second) reached.push_back(next);
-      anything = next != kDead && states_[next].anything != 0 &&
-                 reached.size() <= kAnythingStatesMax;
+      anything =
+          next != kDead && states_[next].anything != 0 && reached.size() <= kAnythingStatesMax;
     }
   }
   states_[state].anything = anything ? 1 : 0;
@@ -130,9 +130,9 @@ absl::StatusOr<StringMachine> StringMachine::Create(std::vector<StringPart> part
   const bool bounded = min > 0 || max != kUnbounded;
   const bool single = machine.parts_.size() == 1;
   // Without names that finitely many texts are taken from, every beginning can go on for ever.
-  const bool open = machine.parts_.empty() ||
-                    (single && !machine.parts_.front().matches && machine.parts_.front().is_names &&
-                     max == kUnbounded);
+  const bool open =
+      machine.parts_.empty() || (single && !machine.parts_.front().matches &&
+                                 machine.parts_.front().is_names && max == kUnbounded);
   if (open || (single && machine.parts_.front().matches && !bounded)) {
     if (!machine.parts_.empty() && machine.parts_.front().matches) {
       const RegexProgram::Places start = machine.parts_.front().program->Start();

@@ -16,7 +16,7 @@ namespace tutti::grammar {
 // One expression of several.
 struct StringPart {
   std::shared_ptr<const RegexProgram> program;
-  bool matches = true;  // false: the text must not match
+  bool matches = true;    // false: the text must not match
   bool is_names = false;  // finitely many texts (RegexProgram::OfNames)
 };
 

@@ -19,8 +19,8 @@ class TextPiece {
   TextPiece(const std::string& text) : text_(text) {}
   TextPiece(const char* text) : text_(text) {}
   template <std::same_as<absl::string_view> Text>
-    requires(!std::same_as<Text, std::string_view>)
-  TextPiece(Text text) : text_(text.data(), text.size()) {}
+  requires(!std::same_as<Text, std::string_view>) TextPiece(Text text)
+      : text_(text.data(), text.size()) {}
   template <std::integral Number>
   TextPiece(Number number) : number_(std::to_string(number)), text_(number_) {}
   TextPiece(const TextPiece&) = delete;

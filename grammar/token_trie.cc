@@ -52,8 +52,8 @@ TokenTrie::Part MakePart(std::vector<Entry> entries) {
     for (size_t i = common; i < entry.bytes.size(); ++i) {
       open.push_back(static_cast<uint32_t>(part.nodes.size()));
       const auto ids = static_cast<uint32_t>(part.ids.size());
-      part.nodes.push_back({0, ids, ids, static_cast<uint16_t>(i + 1),
-                            static_cast<uint8_t>(entry.bytes[i])});
+      part.nodes.push_back(
+          {0, ids, ids, static_cast<uint16_t>(i + 1), static_cast<uint8_t>(entry.bytes[i])});
     }
     part.ids.push_back(entry.id);
     TokenTrie::Node& node = part.nodes[open.back()];
@@ -70,16 +70,14 @@ TokenTrie::Part MakePart(std::vector<Entry> entries) {
 absl::StatusOr<TokenTrie> TokenTrie::Create(std::span<const std::string_view> bytes,
                                             std::span<const TokenId> ends, int64_t size) {
   if (size < static_cast<int64_t>(bytes.size())) {
-    return absl::InvalidArgumentError(
-        Concat(bytes.size(), " tokens of a vocabulary of ", size));
+    return absl::InvalidArgumentError(Concat(bytes.size(), " tokens of a vocabulary of ", size));
   }
   TokenTrie trie;
   trie.size_ = size;
   trie.ends_.assign(ends.begin(), ends.end());
   std::sort(trie.ends_.begin(), trie.ends_.end());
   if (!trie.ends_.empty() && (trie.ends_.front() < 0 || trie.ends_.back() >= size)) {
-    return absl::InvalidArgumentError(
-        Concat("an end of answers beyond the vocabulary of ", size));
+    return absl::InvalidArgumentError(Concat("an end of answers beyond the vocabulary of ", size));
   }
   std::vector<std::vector<Entry>> plain;  // by characters
   std::vector<Entry> all_plain;

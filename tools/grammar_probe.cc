@@ -94,8 +94,7 @@ class Probe {
     }
     Random random(question.value("seed", uint64_t{1}));
     for (int i = 0; i < question.value("walks", 0); ++i) {
-      answer["walks"].push_back(
-          Walk(automaton, question.value("tokens", 200), &random, &masks));
+      answer["walks"].push_back(Walk(automaton, question.value("tokens", 200), &random, &masks));
     }
     answer["masks"] = std::move(masks);
     answer["bytes"] = automaton->bytes();

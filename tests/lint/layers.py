@@ -18,6 +18,7 @@ LAYERS = {
     "metrics": ["base"],
     "kernels": ["base", "program"],
     "text": ["base"],
+    "grammar": ["base"],
     "transport": ["base", "proto"],
     "model": ["base", "program", "kernels", "text"],
     "quant": ["base", "kernels", "model"],
