@@ -231,7 +231,7 @@ void Automaton::BeginOperation() {
 }
 
 bool Automaton::Exhausted() const {
-  return work_ > kOperationWorkMax || seen_.size() > kItemsMax * 4 ||
+  return work_ > kOperationWorkMax || seen_.size() > kPlacesMax * 4 ||
          sets_.bytes() + returns_.bytes() + table_bytes_ > 2 * kAutomatonBytesMax;
 }
 
@@ -263,7 +263,6 @@ absl::StatusOr<Automaton::StateId> Automaton::Start() {
 }
 
 absl::StatusOr<Automaton::StateId> Automaton::Step(StateId state, uint8_t byte) {
-  ++work_;
   if (states_[state].next == nullptr) {
     states_[state].next = std::make_unique<StateId[]>(256);
     std::fill_n(states_[state].next.get(), 256, kUnknown);
@@ -271,6 +270,7 @@ absl::StatusOr<Automaton::StateId> Automaton::Step(StateId state, uint8_t byte) 
   }
   const StateId known = states_[state].next[byte];
   if (known != kUnknown) return known;
+  ++work_;
   if (Exhausted()) return ExhaustedError();
   Closure closure(this);
   bool any = false;
@@ -284,7 +284,7 @@ absl::StatusOr<Automaton::StateId> Automaton::Step(StateId state, uint8_t byte) 
   StateId next = kDead;
   if (any) {
     std::vector<Place> places = closure.Finish();
-    if (Exhausted() || places.size() > kItemsMax) return ExhaustedError();
+    if (Exhausted() || places.size() > kPlacesMax) return ExhaustedError();
     next = Intern(std::move(places));
   }
   states_[state].next[byte] = next;

@@ -30,6 +30,8 @@ class Automaton {
 
   // Begins an operation of a matcher: sets its work to zero, and forgets if there is too much.
   void BeginOperation();
+  // Sets the work to zero within an operation: a text is read again, a token as an operation.
+  void ContinueOperation() { work_ = 0; }
   // How often it has forgotten; states of before mean nothing.
   uint64_t generation() const { return generation_; }
 

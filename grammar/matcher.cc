@@ -22,11 +22,13 @@ absl::Status Matcher::Begin() {
   uint32_t begin = 0;
   for (const uint32_t end : ends_) {
     // What was allowed once is allowed now.
+    automaton_->ContinueOperation();
     TUTTI_ASSIGN_OR_RETURN(
         state, Follow(state, std::string_view(text_).substr(begin, end - begin), begin));
     states.push_back(state);
     begin = end;
   }
+  automaton_->ContinueOperation();
   states_ = std::move(states);
   generation_ = automaton_->generation();
   return absl::OkStatus();

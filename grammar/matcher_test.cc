@@ -70,7 +70,8 @@ TEST(MatcherTest, TakesBackAndGoesOnInCopies) {
 TEST(MatcherTest, MasksDependOnBytesAlone) {
   const std::string_view schema =
       R"({"type":"object","properties":{"a":{"type":"string","maxLength":9},
-          "b":{"type":"array","items":{"type":"integer","minimum":3},"maxItems":4}},"required":["a"]})";
+          "b":{"type":"array","items":{"type":"integer","minimum":3},"maxItems":4}},
+          "required":["a"]})";
   const std::vector<std::string> tokens = {"{\"", "a\":\"", "\",\"b\":[", "12",
                                            ",4",  "]}",     "é",          "\xC3"};
   const std::string text = R"({"a":"éx","b":[12,4]})";
@@ -92,11 +93,11 @@ TEST(MatcherTest, MasksSayWhatAcceptingSays) {
   const std::vector<std::string> tokens = {"{\"a\":", "\"", "abc",  "ab\"", "\"}",   "12",
                                            "1}",      "é",  "\xC3", "\\u",  "\\\"x", "xxxxxxxx",
                                            "xx\",",   "}",  "{}",   "[1,",  "null"};
-  for (
-      const std::string schema :
-      {R"({"type":"object","properties":{"a":{"type":"string","maxLength":5}},"additionalProperties":{"type":"integer"}})",
-       R"({"type":"array","items":{"type":"string","minLength":2,"pattern":"[ab]x?"}})", "{}",
-       R"({"type":"number","minimum":10,"maximum":125})"}) {
+  for (const std::string schema :
+       {R"({"type":"object","properties":{"a":{"type":"string","maxLength":5}},
+            "additionalProperties":{"type":"integer"}})",
+        R"({"type":"array","items":{"type":"string","minLength":2,"pattern":"[ab]x?"}})", "{}",
+        R"({"type":"number","minimum":10,"maximum":125})"}) {
     const auto automaton = MakeAutomaton(SourceKind::kJsonSchema, schema, tokens);
     const auto trie = ByteTokens(tokens);
     for (const std::string text :

@@ -11,15 +11,6 @@
 
 namespace tutti::grammar {
 
-// The instructions visited while those are found that take a character.
-struct RegexProgram::Closing {
-  explicit Closing(size_t size) : seen(size) {}
-
-  std::vector<bool> seen;
-  std::vector<uint32_t> work;
-  Places places;
-};
-
 // Writes instructions one behind the other; what follows a part follows its instructions.
 class RegexProgram::Emitter {
  public:
@@ -225,27 +216,28 @@ void RegexProgram::Finish() {
   }
 }
 
-void RegexProgram::Close(uint32_t from, bool at_begin, Closing* closing) const {
-  closing->work.push_back(from);
-  while (!closing->work.empty()) {
-    const uint32_t at = closing->work.back();
-    closing->work.pop_back();
-    if (closing->seen[at]) continue;
-    closing->seen[at] = true;
-    if (ends_[at]) closing->places.accepts = true;
+// Adds the instructions that take a character and are reached from `from` without one.
+void RegexProgram::Close(uint32_t from, bool at_begin, Scratch* scratch, Places* places) const {
+  scratch->work.push_back(from);
+  while (!scratch->work.empty()) {
+    const uint32_t at = scratch->work.back();
+    scratch->work.pop_back();
+    if (scratch->seen[at] == scratch->step) continue;
+    scratch->seen[at] = scratch->step;
+    if (ends_[at]) places->accepts = true;
     const Instruction& instruction = code_[at];
     switch (instruction.op) {
       case Op::kSet:
-        if (leads_[at]) closing->places.at.push_back(at);
+        if (leads_[at]) places->at.push_back(at);
         break;
       case Op::kSplit:
-        closing->work.push_back(instruction.b);
+        scratch->work.push_back(instruction.b);
         [[fallthrough]];
       case Op::kJump:
-        closing->work.push_back(instruction.a);
+        scratch->work.push_back(instruction.a);
         break;
       case Op::kBegin:
-        if (at_begin) closing->work.push_back(at + 1);
+        if (at_begin) scratch->work.push_back(at + 1);
         break;
       case Op::kEnd:
       case Op::kMatch:
@@ -254,26 +246,28 @@ void RegexProgram::Close(uint32_t from, bool at_begin, Closing* closing) const {
   }
 }
 
-RegexProgram::Places RegexProgram::PlacesOf(Closing* closing) const {
-  Places places = std::move(closing->places);
+RegexProgram::Places RegexProgram::InOrder(Places places) const {
   std::sort(places.at.begin(), places.at.end());
   if (IsUniversal(places)) return {{tail_}, true};
   return places;
 }
 
 RegexProgram::Places RegexProgram::Start() const {
-  Closing closing(code_.size());
-  Close(0, /*at_begin=*/true, &closing);
-  return PlacesOf(&closing);
+  Scratch scratch{.seen = std::vector<uint32_t>(code_.size()), .step = 1};
+  Places places;
+  Close(0, /*at_begin=*/true, &scratch, &places);
+  return InOrder(std::move(places));
 }
 
 RegexProgram::Places RegexProgram::Step(const std::vector<uint32_t>& at,
-                                        const std::vector<bool>& in_set) const {
-  Closing closing(code_.size());
+                                        const std::vector<bool>& in_set, Scratch* scratch) const {
+  scratch->seen.resize(code_.size());
+  ++scratch->step;
+  Places places;
   for (const uint32_t i : at) {
-    if (in_set[code_[i].a]) Close(i + 1, /*at_begin=*/false, &closing);
+    if (in_set[code_[i].a]) Close(i + 1, /*at_begin=*/false, scratch, &places);
   }
-  return PlacesOf(&closing);
+  return InOrder(std::move(places));
 }
 
 bool RegexProgram::IsUniversal(const Places& places) const {

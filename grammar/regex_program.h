@@ -28,9 +28,16 @@ class RegexProgram {
 
     bool operator==(const Places&) const = default;
   };
+  // Memory that steps use again. Of one program.
+  struct Scratch {
+    std::vector<uint32_t> seen;  // [code] the last step that came by
+    std::vector<uint32_t> work;
+    uint32_t step = 0;
+  };
   Places Start() const;
   // After a character that is in the sets for which `in_set` is true.
-  Places Step(const std::vector<uint32_t>& at, const std::vector<bool>& in_set) const;
+  Places Step(const std::vector<uint32_t>& at, const std::vector<bool>& in_set,
+              Scratch* scratch) const;
 
   // From here on every text matches.
   bool IsUniversal(const Places& places) const;
@@ -46,12 +53,10 @@ class RegexProgram {
     uint32_t b = 0;  // kSplit
   };
   class Emitter;
-  struct Closing;
-
   RegexProgram() = default;
   void Finish();
-  void Close(uint32_t from, bool at_begin, Closing* closing) const;
-  Places PlacesOf(Closing* closing) const;
+  void Close(uint32_t from, bool at_begin, Scratch* scratch, Places* places) const;
+  Places InOrder(Places places) const;
 
   std::vector<Instruction> code_;
   std::vector<CharSet> sets_;

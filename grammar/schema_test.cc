@@ -144,7 +144,8 @@ TEST(SchemaTest, Objects) {
   EXPECT_EQ(Schema(closed, R"({"a":1})"), "no");
   EXPECT_EQ(Schema(closed, R"({"b":true,"d)"), "no");
   const std::string_view open =
-      R"({"properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"null"},"type":"object"})";
+      R"({"properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"null"},
+          "type":"object"})";
   EXPECT_EQ(Schema(open, R"({"a":1,"aa":null,"b":null})"), "yes");
   EXPECT_EQ(Schema(open, R"({"b":null,"a":)"), "no") << "a has its own place";
   EXPECT_EQ(Schema(open, R"({"\u0061":)"), "no") << "a, spelled otherwise";
@@ -191,7 +192,8 @@ TEST(SchemaTest, Arrays) {
   EXPECT_EQ(Schema(some, "[1,2,3]"), "yes");
   EXPECT_EQ(Schema(some, "[1,2,3,"), "no");
   const std::string_view tuple =
-      R"({"type":"array","prefixItems":[{"const":1},{"type":"string"}],"items":false,"minItems":1})";
+      R"({"type":"array","prefixItems":[{"const":1},{"type":"string"}],"items":false,
+          "minItems":1})";
   EXPECT_EQ(Schema(tuple, R"([1,"x"])"), "yes");
   EXPECT_EQ(Schema(tuple, "[1]"), "yes");
   EXPECT_EQ(Schema(tuple, R"([1,"x",)"), "no");
@@ -288,7 +290,8 @@ TEST(SchemaTest, RefusedByName) {
 
 TEST(SchemaTest, Whitespace) {
   const std::string_view schema =
-      R"({"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}},"required":["a"]})";
+      R"({"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}},
+          "required":["a"]})";
   EXPECT_EQ(Schema(schema, R"({"a": [1]})"), "no");
   EXPECT_EQ(Schema(schema, "{\n  \"a\": [1, 2 ],\n \"b\": {} }", Whitespace::kBounded), "yes");
   EXPECT_EQ(Schema(schema, "{" + std::string(24, ' ') + "\"a\":[]}", Whitespace::kBounded), "yes");

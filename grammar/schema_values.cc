@@ -29,6 +29,7 @@ absl::StatusOr<std::shared_ptr<const RegexProgram>> SchemaValues::Program(
 }
 
 absl::StatusOr<bool> SchemaValues::Matches(const RegexProgram& program, std::string_view text) {
+  RegexProgram::Scratch scratch;
   RegexProgram::Places places = program.Start();
   for (TextCursor cursor(text); !cursor.AtEnd() && !program.IsUniversal(places);) {
     const uint32_t character = cursor.TakeCharacter();
@@ -37,7 +38,7 @@ absl::StatusOr<bool> SchemaValues::Matches(const RegexProgram& program, std::str
                                                program.size() / 256)));
     std::vector<bool> in_set;
     for (const CharSet& set : program.sets()) in_set.push_back(set.Contains(character));
-    places = program.Step(places.at, in_set);
+    places = program.Step(places.at, in_set, &scratch);
   }
   return places.accepts;
 }

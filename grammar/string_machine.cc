@@ -27,6 +27,7 @@ CharClasses ClassesOf(const std::vector<StringPart>& parts) {
 
 StringStates::StringStates(std::vector<StringPart> parts)
     : parts_(std::move(parts)), classes_(ClassesOf(parts_)) {
+  scratch_.resize(parts_.size());
   part_states_.resize(parts_.size());
   part_index_.resize(parts_.size());
   in_set_.resize(parts_.size());
@@ -89,8 +90,9 @@ uint32_t StringStates::Step(uint32_t state, uint32_t character_class, int64_t* w
   std::vector<uint32_t> parts;
   for (size_t p = 0; p < parts_.size(); ++p) {
     const RegexProgram::Places& places = part_states_[p][states_[state].parts[p]].places;
-    *work += static_cast<int64_t>(places.at.size() + parts_[p].program->size() / 64);
-    parts.push_back(InternPart(p, parts_[p].program->Step(places.at, in_set_[p][character_class])));
+    *work += static_cast<int64_t>(places.at.size());
+    parts.push_back(InternPart(
+        p, parts_[p].program->Step(places.at, in_set_[p][character_class], &scratch_[p])));
   }
   const uint32_t next = Intern(std::move(parts));
   states_[state].next[character_class] = next;

@@ -63,6 +63,7 @@ class StringStates {
 
   std::vector<StringPart> parts_;
   CharClasses classes_;
+  std::vector<RegexProgram::Scratch> scratch_;          // [parts]
   std::vector<std::vector<std::vector<bool>>> in_set_;  // [parts][classes][sets]
   std::vector<std::vector<PartState>> part_states_;     // [parts]
   std::vector<absl::flat_hash_map<std::vector<uint32_t>, uint32_t>> part_index_;

@@ -1,0 +1,169 @@
+// Sources made to hold others up: each is refused or served within the bounds of limits.h, which
+// are counted in units of work and not in time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "grammar/grammar_testing.h"
+#include "grammar/limits.h"
+
+namespace tutti::grammar {
+namespace {
+
+using testing::HasSubstr;
+
+// Makes the grammar and masks of a text, and says what came of it; checks the work of each.
+std::string Meet(SourceKind kind, const std::string& source, std::string_view text) {
+  const auto grammar = Grammar::Create({kind, source});
+  if (!grammar.ok()) {
+    EXPECT_TRUE(absl::IsInvalidArgument(grammar.status()) ||
+                absl::IsResourceExhausted(grammar.status()))
+        << grammar.status();
+    return std::string(grammar.status().message());
+  }
+  const auto automaton = std::make_shared<Automaton>(*grammar, ByteTokens());
+  Matcher matcher(automaton);
+  std::vector<uint32_t> mask(automaton->tokens().words());
+  for (size_t i = 0; i < text.size(); ++i) {
+    for (const absl::Status& status :
+         {matcher.Mask(mask), matcher.Accept(std::string(1, text[i]))}) {
+      // A state more than the limit may be made before it is seen.
+      EXPECT_LE(matcher.work(), 2 * kOperationWorkMax);
+      if (!status.ok()) return std::string(status.message());
+    }
+    EXPECT_LE(automaton->bytes(), 3 * kAutomatonBytesMax);
+  }
+  return "served";
+}
+
+std::string Nested(int levels, std::string_view open, std::string_view inner,
+                   std::string_view close) {
+  std::string out;
+  for (int i = 0; i < levels; ++i) out += open;
+  out += inner;
+  for (int i = 0; i < levels; ++i) out += close;
+  return out;
+}
+
+std::string Properties(int count, std::string_view schema) {
+  std::string out;
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&out, i == 0 ? "" : ",", "\"property", i, "\":");
+    out += schema;
+  }
+  return "\"properties\":{" + out + "}";
+}
+
+TEST(HostileTest, LongLengths) {
+  EXPECT_EQ(Meet(SourceKind::kJsonSchema,
+                 R"({"type":"string","maxLength":1000000000,"minLength":999999999})", "\"abc"),
+            "served");
+  EXPECT_EQ(Meet(SourceKind::kJsonSchema,
+                 R"({"type":"string","maxLength":1000000000,"pattern":"^[a-z]*$"})", "\"abc"),
+            "served");
+  EXPECT_EQ(Meet(SourceKind::kJsonSchema,
+                 R"({"type":"array","minItems":1000000000,"items":{"type":"null"}})", "[null,"),
+            "served");
+  EXPECT_THAT(Meet(SourceKind::kJsonSchema, R"({"pattern":"^a{1000000000}$"})", ""),
+              HasSubstr("a repetition of more than"));
+}
+
+TEST(HostileTest, NestedRepetitions) {
+  EXPECT_THAT(Meet(SourceKind::kJsonSchema, R"x({"pattern":"((a{99}){99}){99}"})x", ""),
+              HasSubstr("instructions"));
+  EXPECT_EQ(Meet(SourceKind::kRegex, "((a*)*|(a+)+|(a|aa)*)*b", std::string(300, 'a')), "served");
+  EXPECT_EQ(Meet(SourceKind::kRegex, "(.*a){200}", std::string(300, 'a')), "served");
+  EXPECT_THAT(Meet(SourceKind::kEbnf, "r ::= ((\"a\"{99}){99}){99}", "aaa"), "served");
+}
+
+TEST(HostileTest, AutomataThatGrowByPowers) {
+  // 2^20 states if all were made.
+  EXPECT_EQ(Meet(SourceKind::kRegex, "(a|b)*a(a|b){20}", std::string(100, 'a')), "served");
+  EXPECT_THAT(Meet(SourceKind::kJsonSchema,
+                   R"x({"type":"string","pattern":"(a|b)*a(a|b){20}$","maxLength":1000})x", "\"a"),
+              HasSubstr("too large"));
+}
+
+TEST(HostileTest, Unions) {
+  std::string union_of_two = R"({"anyOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]})";
+  std::string all;
+  for (int i = 0; i < 40; ++i) absl::StrAppend(&all, i == 0 ? "" : ",", union_of_two);
+  EXPECT_THAT(Meet(SourceKind::kJsonSchema, "{\"allOf\":[" + all + "]}", ""),
+              HasSubstr("alternatives"));
+  // Each level has two ways to the next one; the text can be read in 2^n ways.
+  const std::string both =
+      R"({"$ref":"#/$defs/r","$defs":{"r":{"anyOf":[
+          {"type":"array","items":{"$ref":"#/$defs/r"},"maxItems":1},
+          {"type":"array","items":{"$ref":"#/$defs/r"},"maxItems":2}]}}})";
+  EXPECT_EQ(Meet(SourceKind::kJsonSchema, both, std::string(300, '[')), "served");
+  const std::string one = "{\"oneOf\":[" + Nested(60, "{\"oneOf\":[", "true", "]}") + "]}";
+  EXPECT_EQ(Meet(SourceKind::kJsonSchema, one, ""), "served");
+  EXPECT_THAT(Meet(SourceKind::kJsonSchema, Nested(500, "{\"anyOf\":[", "true", ",{}]}"), ""),
+              HasSubstr("nested deeper"));
+}
+
+TEST(HostileTest, ReferencesThatGoRound) {
+  std::string definitions;
+  for (int i = 0; i < 200; ++i) {
+    absl::StrAppend(&definitions, i == 0 ? "" : ",", "\"d", i,
+                    "\":{\"allOf\":[{\"$ref\":\"#/$defs/d", (i + 1) % 200,
+                    "\"},{\"$ref\":\"#/$defs/d", (i * 7 + 3) % 200, "\"}]}");
+  }
+  EXPECT_THAT(Meet(SourceKind::kJsonSchema,
+                   "{\"$ref\":\"#/$defs/d0\",\"$defs\":{" + definitions + "}}", "[[1"),
+              HasSubstr("more than 256 schemas in one place"));
+  EXPECT_EQ(Meet(SourceKind::kJsonSchema, R"({"items":{"$ref":"#"},"type":"array"})",
+                 std::string(2000, '[')),
+            "served");
+}
+
+TEST(HostileTest, ManyProperties) {
+  EXPECT_EQ(Meet(SourceKind::kJsonSchema,
+                 "{\"type\":\"object\",\"additionalProperties\":false," +
+                     Properties(10'000, R"({"type":"string"})") + "}",
+                 "{\"property1234\":\"a\",\"property9"),
+            "served");
+  EXPECT_EQ(Meet(SourceKind::kJsonSchema,
+                 "{\"type\":\"object\"," + Properties(10'000, R"({"type":"integer"})") + "}",
+                 "{\"property1234\":1,\"q"),
+            "served");
+  EXPECT_THAT(Meet(SourceKind::kJsonSchema,
+                   "{\"patternProperties\":{\"a\":{},\"b\":{},\"c\":{},\"d\":{},\"e\":{}}," +
+                       Properties(1'000, "{}") + "}",
+                   ""),
+              HasSubstr("patterns meet"));
+  std::string names;
+  for (int i = 0; i < 20'000; ++i) absl::StrAppend(&names, i == 0 ? "" : ",", "\"name", i, "\"");
+  EXPECT_EQ(Meet(SourceKind::kJsonSchema, "{\"enum\":[" + names + "]}", "\"name19"), "served");
+  EXPECT_EQ(Meet(SourceKind::kChoice, "[" + names + "]", "name19"), "served");
+}
+
+TEST(HostileTest, LargeSources) {
+  EXPECT_THAT(Meet(SourceKind::kRegex, std::string(1 << 20, '('), ""), HasSubstr("bytes"));
+  EXPECT_THAT(Meet(SourceKind::kJsonSchema, std::string(1 << 20, '['), ""), HasSubstr("nested"));
+  EXPECT_THAT(Meet(SourceKind::kEbnf, std::string(1 << 20, '('), ""), HasSubstr("not NAME"));
+  std::string pattern = R"({"type":"string","pattern":"^()";
+  for (int i = 0; pattern.size() < 60'000; ++i)
+    absl::StrAppend(&pattern, i == 0 ? "" : "|", "word", i);
+  pattern += ")$\"}";
+  const std::string outcome = Meet(SourceKind::kJsonSchema, pattern, "\"wo");
+  EXPECT_THAT(outcome, testing::AnyOf("served", HasSubstr("instructions")));
+  std::string rules = "root ::= r0";
+  for (int i = 0; i < 20'000; ++i)
+    absl::StrAppend(&rules, "\nr", i, " ::= \"a\" r", i + 1, " | \"b\"");
+  rules += "\nr20000 ::= \"c\"";
+  EXPECT_EQ(Meet(SourceKind::kEbnf, rules, "aaa"), "served");
+}
+
+TEST(HostileTest, AmbiguityEndsWithWords) {
+  // The places of n letters grow with the square of n, and faster.
+  const std::string source =
+      "s ::= (p | q){0,4000}\np ::= [a]{0,300} \"a\"\nq ::= (\"a\" | \"aa\" | \"aaa\"){1,900}";
+  const std::string outcome = Meet(SourceKind::kEbnf, source, std::string(600, 'a'));
+  EXPECT_THAT(outcome, testing::AnyOf("served", HasSubstr("too many ways")));
+}
+
+}  // namespace
+}  // namespace tutti::grammar
