@@ -8,7 +8,7 @@
 namespace tutti::grammar {
 
 // Calls that are made before the next byte are gathered by their rule, so that what is called has
-// one place whoever calls it. Rules come in the order of their ranks: when one is begun, all its
+// one reading whoever calls it. Rules come in the order of their ranks: when one is begun, all its
 // callers are known.
 class Automaton::Closure {
  public:
@@ -16,12 +16,13 @@ class Automaton::Closure {
     automaton_.seen_.clear();
   }
 
-  void Add(const Place& place) {
-    if (graph_.leads[place.node] && automaton_.seen_.insert(place).second) work_.push_back(place);
+  void Add(const Reading& reading) {
+    if (graph_.leads[reading.node] && automaton_.seen_.insert(reading).second)
+      work_.push_back(reading);
   }
 
-  // The places that take a byte, and the end; in order.
-  std::vector<Place> Finish() {
+  // The readings that take a byte, and the end; in order.
+  std::vector<Reading> Finish() {
     Drain();
     fresh_ = true;
     while (!callers_.empty() && !automaton_.Exhausted()) {
@@ -34,8 +35,8 @@ class Automaton::Closure {
       Add({graph_.rules[calls.rule], 0, 0, 0, returns});
       Drain();
     }
-    std::sort(places_.begin(), places_.end());
-    return std::move(places_);
+    std::sort(readings_.begin(), readings_.end());
+    return std::move(readings_);
   }
 
  private:
@@ -46,10 +47,10 @@ class Automaton::Closure {
 
   void Drain() {
     while (!work_.empty() && !automaton_.Exhausted()) {
-      const Place place = work_.back();
+      const Reading reading = work_.back();
       work_.pop_back();
       ++automaton_.work_;
-      Expand(place, graph_.nodes[place.node]);
+      Expand(reading, graph_.nodes[reading.node]);
     }
   }
 
@@ -61,27 +62,27 @@ class Automaton::Closure {
     ++automaton_.work_;
   }
 
-  void Expand(const Place& p, const Node& node) {
+  void Expand(const Reading& p, const Node& node) {
     switch (node.kind) {
       case NodeKind::kText:
         if (graph_.texts[node.arg].empty()) {
           Add({node.next, p.a, p.b, 0, p.returns});
         } else {
-          places_.push_back(p);
+          readings_.push_back(p);
         }
         return;
       case NodeKind::kClass:
       case NodeKind::kKey:
       case NodeKind::kEnd:
-        places_.push_back(p);
+        readings_.push_back(p);
         return;
       case NodeKind::kGap:
-        places_.push_back(p);
+        readings_.push_back(p);
         Add({node.next, p.a, p.b, 0, p.returns});
         return;
       case NodeKind::kTexts: {
         const TextTrie& trie = graph_.tries[node.arg];
-        if (trie.GoesOn(p.c)) places_.push_back(p);
+        if (trie.GoesOn(p.c)) readings_.push_back(p);
         if (trie.EndsHere(p.c) != TextTrie::kNone) Add({node.next, p.a, p.b, 0, p.returns});
         return;
       }
@@ -89,7 +90,7 @@ class Automaton::Closure {
         ExpandString(p, node);
         return;
       case NodeKind::kNumber:
-        places_.push_back(p);
+        readings_.push_back(p);
         if (graph_.numbers[node.arg].Accepts({p.a, uint64_t{p.c} << 32 | p.b})) {
           Add({node.next, 0, 0, 0, p.returns});
         }
@@ -107,13 +108,13 @@ class Automaton::Closure {
     }
   }
 
-  void ExpandString(Place p, const Node& node) {
+  void ExpandString(Reading p, const Node& node) {
     const StringNode& string = graph_.strings[node.arg];
     if (p.a == 0) {  // before the first byte
       p.a = StringStates::kStart;
       if (!automaton_.seen_.insert(p).second) return;
     }
-    places_.push_back(p);
+    readings_.push_back(p);
     if (string.form == TextForm::kPlain && p.b == 0 &&
         string.machine.MayEnd(automaton_.AcceptsString(node.arg, p.a), p.c)) {
       Add({node.next, 0, 0, 0, p.returns});
@@ -121,7 +122,7 @@ class Automaton::Closure {
   }
 
   // Those that take no byte themselves.
-  void ExpandCalling(const Place& p, const Node& node) {
+  void ExpandCalling(const Reading& p, const Node& node) {
     switch (node.kind) {
       case NodeKind::kCall:
         Call(node.arg, {node.next, p.a, p.b, p.returns});
@@ -155,7 +156,7 @@ class Automaton::Closure {
     }
   }
 
-  void ExpandObject(const Place& p, const Node& node, const ObjectNode& object) {
+  void ExpandObject(const Reading& p, const Node& node, const ObjectNode& object) {
     if (node.kind == NodeKind::kValue) {
       Call(object.properties[p.a].value,
            {object.object, p.a + 1, object.CountAfter(p.b), p.returns});
@@ -180,7 +181,7 @@ class Automaton::Closure {
     }
   }
 
-  void ExpandArray(const Place& p, const Node& node, const ArrayNode& array) {
+  void ExpandArray(const Reading& p, const Node& node, const ArrayNode& array) {
     if (node.kind == NodeKind::kElement) {
       Call(array.RuleOf(p.a), {array.array, array.CountAfter(p.a), 0, p.returns});
       return;
@@ -193,8 +194,8 @@ class Automaton::Closure {
 
   Automaton& automaton_;
   const Graph& graph_;
-  std::vector<Place> work_;
-  std::vector<Place> places_;
+  std::vector<Reading> work_;
+  std::vector<Reading> readings_;
   std::map<std::pair<uint32_t, RuleId>, Calls> callers_;
   bool fresh_ = false;
 };
@@ -231,7 +232,7 @@ void Automaton::BeginOperation() {
 }
 
 bool Automaton::Exhausted() const {
-  return work_ > kOperationWorkMax || seen_.size() > kPlacesMax * 4 ||
+  return work_ > kOperationWorkMax || seen_.size() > kReadingsMax * 4 ||
          sets_.bytes() + returns_.bytes() + table_bytes_ > 2 * kAutomatonBytesMax;
 }
 
@@ -240,14 +241,14 @@ absl::Status Automaton::ExhaustedError() const {
       "the text can be read by the grammar in too many ways to go on with it");
 }
 
-Automaton::StateId Automaton::Intern(std::vector<Place> places) {
-  const bool complete = std::any_of(places.begin(), places.end(), [&](const Place& place) {
-    return place.node == graph_.end && !graph_.nodes.empty();
+Automaton::StateId Automaton::Intern(std::vector<Reading> readings) {
+  const bool complete = std::any_of(readings.begin(), readings.end(), [&](const Reading& reading) {
+    return reading.node == graph_.end && !graph_.nodes.empty();
   });
-  const uint32_t number = sets_.Add(std::move(places));
+  const uint32_t number = sets_.Add(std::move(readings));
   if (number == states_.size()) {
     State& state = states_.emplace_back();
-    state.places = &sets_[number];
+    state.readings = &sets_[number];
     state.complete = complete;
     work_ += 4;
   }
@@ -257,9 +258,9 @@ Automaton::StateId Automaton::Intern(std::vector<Place> places) {
 absl::StatusOr<Automaton::StateId> Automaton::Start() {
   Closure closure(this);
   closure.Add({graph_.rules[graph_.root], 0, 0, 0, returns_.Add({{graph_.end, 0, 0, 0}})});
-  std::vector<Place> places = closure.Finish();
+  std::vector<Reading> readings = closure.Finish();
   if (Exhausted()) return ExhaustedError();
-  return Intern(std::move(places));
+  return Intern(std::move(readings));
 }
 
 absl::StatusOr<Automaton::StateId> Automaton::Step(StateId state, uint8_t byte) {
@@ -274,51 +275,51 @@ absl::StatusOr<Automaton::StateId> Automaton::Step(StateId state, uint8_t byte) 
   if (Exhausted()) return ExhaustedError();
   Closure closure(this);
   bool any = false;
-  for (const Place& place : *states_[state].places) {
+  for (const Reading& reading : *states_[state].readings) {
     ++work_;
-    if (const std::optional<Place> after = StepPlace(place, byte)) {
+    if (const std::optional<Reading> after = StepReading(reading, byte)) {
       closure.Add(*after);
       any = true;
     }
   }
   StateId next = kDead;
   if (any) {
-    std::vector<Place> places = closure.Finish();
-    if (Exhausted() || places.size() > kPlacesMax) return ExhaustedError();
-    next = Intern(std::move(places));
+    std::vector<Reading> readings = closure.Finish();
+    if (Exhausted() || readings.size() > kReadingsMax) return ExhaustedError();
+    next = Intern(std::move(readings));
   }
   states_[state].next[byte] = next;
   return next;
 }
 
-std::optional<Place> Automaton::StepPlace(const Place& place, uint8_t byte) {
-  const Node& node = graph_.nodes[place.node];
-  Place next = place;
-  const Place behind = {node.next, place.a, place.b, 0, place.returns};
+std::optional<Reading> Automaton::StepReading(const Reading& reading, uint8_t byte) {
+  const Node& node = graph_.nodes[reading.node];
+  Reading next = reading;
+  const Reading behind = {node.next, reading.a, reading.b, 0, reading.returns};
   switch (node.kind) {
     case NodeKind::kText: {
       const std::string& text = graph_.texts[node.arg];
-      if (static_cast<uint8_t>(text[place.c]) != byte) return std::nullopt;
+      if (static_cast<uint8_t>(text[reading.c]) != byte) return std::nullopt;
       if (++next.c == text.size()) return behind;
       return next;
     }
     case NodeKind::kGap:
       if ((byte != ' ' && byte != '\n' && byte != '\t') ||
-          place.c >= static_cast<uint32_t>(kWhitespaceBytesMax)) {
+          reading.c >= static_cast<uint32_t>(kWhitespaceBytesMax)) {
         return std::nullopt;
       }
       ++next.c;
       return next;
     case NodeKind::kClass:
-      return StepClass(node, place, byte);
+      return StepClass(node, reading, byte);
     case NodeKind::kTexts:
-      next.c = graph_.tries[node.arg].Step(place.c, byte);
+      next.c = graph_.tries[node.arg].Step(reading.c, byte);
       return next.c == TextTrie::kNone ? std::nullopt : std::optional(next);
     case NodeKind::kString:
-      return StepString(node, place, byte);
+      return StepString(node, reading, byte);
     case NodeKind::kNumber: {
       const auto state =
-          graph_.numbers[node.arg].Step({place.a, uint64_t{place.c} << 32 | place.b}, byte);
+          graph_.numbers[node.arg].Step({reading.a, uint64_t{reading.c} << 32 | reading.b}, byte);
       if (!state) return std::nullopt;
       next.a = state->phase;
       next.b = static_cast<uint32_t>(state->value);
@@ -328,26 +329,26 @@ std::optional<Place> Automaton::StepPlace(const Place& place, uint8_t byte) {
     case NodeKind::kKey: {
       const ObjectNode& object = graph_.objects[node.arg];
       const TextTrie& keys = graph_.tries[object.keys];
-      next.c = keys.Step(place.c, byte);
+      next.c = keys.Step(reading.c, byte);
       if (next.c == TextTrie::kNone) return std::nullopt;
-      const ObjectNode::Range range = object.MayCome(place.a, place.b);
+      const ObjectNode::Range range = object.MayCome(reading.a, reading.b);
       if (!keys.HasNumber(next.c, range.first, range.last)) return std::nullopt;
       const uint32_t property = keys.EndsHere(next.c);
       if (property == TextTrie::kNone) return next;
-      return Place{node.next, property, place.b, 0, place.returns};
+      return Reading{node.next, property, reading.b, 0, reading.returns};
     }
     default:
       return std::nullopt;
   }
 }
 
-std::optional<Place> Automaton::StepClass(const Node& node, const Place& place,
-                                          uint8_t byte) const {
+std::optional<Reading> Automaton::StepClass(const Node& node, const Reading& reading,
+                                            uint8_t byte) const {
   const CharSet& set = graph_.sets[node.arg];
-  const DecodedByte decoded = DecodeByte(TextForm::kPlain, place.c, byte);
+  const DecodedByte decoded = DecodeByte(TextForm::kPlain, reading.c, byte);
   if (decoded.kind == DecodedByte::Kind::kCharacter) {
     if (!set.Contains(decoded.character)) return std::nullopt;
-    return Place{node.next, place.a, place.b, 0, place.returns};
+    return Reading{node.next, reading.a, reading.b, 0, reading.returns};
   }
   if (decoded.kind != DecodedByte::Kind::kPart) return std::nullopt;
   const PossibleCharacters possible = Possible(decoded.state);
@@ -355,7 +356,7 @@ std::optional<Place> Automaton::StepClass(const Node& node, const Place& place,
     for (const CharRange& range : set.ranges()) {
       if (range.first <= possible.ranges[static_cast<size_t>(i)].last &&
           range.last >= possible.ranges[static_cast<size_t>(i)].first) {
-        return Place{place.node, place.a, place.b, decoded.state, place.returns};
+        return Reading{reading.node, reading.a, reading.b, decoded.state, reading.returns};
       }
     }
   }

@@ -1,4 +1,4 @@
-// The automaton of a grammar, made as it is walked: states are sets of places in the grammar.
+// The automaton of a grammar, made as it is walked: states are sets of readings in the grammar.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 #include "grammar/grammar.h"
-#include "grammar/places.h"
+#include "grammar/readings.h"
 #include "grammar/token_trie.h"
 
 namespace tutti::grammar {
 
-// The class is in three files, because places in strings (automaton_strings.cc) and masks
+// The class is in three files, because readings in strings (automaton_strings.cc) and masks
 // (automaton_mask.cc) are matters of their own.
 //
 // What it holds is only remembered: it forgets all when that becomes too much, and states have
@@ -55,32 +55,32 @@ class Automaton {
  private:
   static constexpr StateId kUnknown = UINT32_MAX;
   struct State {
-    const std::vector<Place>* places = nullptr;
+    const std::vector<Reading>* readings = nullptr;
     std::unique_ptr<StateId[]> next;  // [256]; null until a step is taken
     std::unique_ptr<std::vector<uint32_t>> mask;
     StateId alike = kUnknown;  // a state with the same mask
     bool complete = false;
   };
 
-  // Completes a set of places by those that are reached without a byte.
+  // Completes a set of readings by those that are reached without a byte.
   class Closure;
 
   void Forget();
   bool Exhausted() const;
   absl::Status ExhaustedError() const;
-  StateId Intern(std::vector<Place> places);
+  StateId Intern(std::vector<Reading> readings);
 
-  std::optional<Place> StepPlace(const Place& place, uint8_t byte);
-  std::optional<Place> StepString(const Node& node, Place place, uint8_t byte);
-  std::optional<Place> StepClass(const Node& node, const Place& place, uint8_t byte) const;
+  std::optional<Reading> StepReading(const Reading& reading, uint8_t byte);
+  std::optional<Reading> StepString(const Node& node, Reading reading, uint8_t byte);
+  std::optional<Reading> StepClass(const Node& node, const Reading& reading, uint8_t byte) const;
   // Whether one of the characters that are possible leads on.
-  bool SomeLeadsOn(uint32_t string, const Place& place, const PossibleCharacters& possible);
+  bool SomeLeadsOn(uint32_t string, const Reading& reading, const PossibleCharacters& possible);
   uint32_t StepCharacter(uint32_t string, uint32_t state, uint32_t character_class);
   bool AcceptsString(uint32_t string, uint32_t state);
   StringStates& StatesOf(uint32_t string);
   const CharClasses& ClassesOf(uint32_t string);
 
-  Place Alike(Place place);
+  Reading Alike(Reading reading);
   uint32_t AlikeReturns(uint32_t returns);
   StateId AlikeState(StateId state);
 
@@ -93,11 +93,11 @@ class Automaton {
   const std::shared_ptr<const TokenTrie> tokens_;
   const Graph& graph_;
   Interned<Return> returns_;
-  Interned<Place> sets_;
+  Interned<Reading> sets_;
   std::vector<State> states_;  // numbered as sets_
   std::vector<std::unique_ptr<StringStates>> strings_;
   std::map<uint32_t, uint32_t> alike_returns_;
-  absl::flat_hash_set<Place> seen_;  // of the closure under way
+  absl::flat_hash_set<Reading> seen_;  // of the closure under way
   size_t table_bytes_ = 0;
   size_t mask_bytes_ = 0;
   int64_t work_ = 0;

@@ -5,31 +5,31 @@
 
 namespace tutti::grammar {
 
-Place Automaton::Alike(Place place) {
-  const Node& node = graph_.nodes[place.node];
+Reading Automaton::Alike(Reading reading) {
+  const Node& node = graph_.nodes[reading.node];
   switch (node.kind) {
     case NodeKind::kString:
-      place.c = static_cast<uint32_t>(graph_.strings[node.arg].machine.AlikeLength(place.c));
+      reading.c = static_cast<uint32_t>(graph_.strings[node.arg].machine.AlikeLength(reading.c));
       break;
     case NodeKind::kNumber: {
       const NumberMachine::State alike =
-          graph_.numbers[node.arg].Alike({place.a, uint64_t{place.c} << 32 | place.b});
-      place.a = alike.phase;
-      place.b = static_cast<uint32_t>(alike.value);
-      place.c = static_cast<uint32_t>(alike.value >> 32);
+          graph_.numbers[node.arg].Alike({reading.a, uint64_t{reading.c} << 32 | reading.b});
+      reading.a = alike.phase;
+      reading.b = static_cast<uint32_t>(alike.value);
+      reading.c = static_cast<uint32_t>(alike.value >> 32);
       break;
     }
     case NodeKind::kText:
     case NodeKind::kGap:
       if (node.counted_array > 0) {
-        place.a = graph_.arrays[node.counted_array - 1].AlikeCount(place.a);
+        reading.a = graph_.arrays[node.counted_array - 1].AlikeCount(reading.a);
       }
       break;
     default:
       break;
   }
-  place.returns = AlikeReturns(place.returns);
-  return place;
+  reading.returns = AlikeReturns(reading.returns);
+  return reading;
 }
 
 uint32_t Automaton::AlikeReturns(uint32_t returns) {
@@ -74,12 +74,12 @@ uint32_t Automaton::AlikeReturns(uint32_t returns) {
 
 Automaton::StateId Automaton::AlikeState(StateId state) {
   if (states_[state].alike != kUnknown) return states_[state].alike;
-  std::vector<Place> places;
-  for (const Place& place : *states_[state].places) places.push_back(Alike(place));
-  work_ += static_cast<int64_t>(places.size());
-  std::sort(places.begin(), places.end());
-  places.erase(std::unique(places.begin(), places.end()), places.end());
-  const StateId alike = Intern(std::move(places));
+  std::vector<Reading> readings;
+  for (const Reading& reading : *states_[state].readings) readings.push_back(Alike(reading));
+  work_ += static_cast<int64_t>(readings.size());
+  std::sort(readings.begin(), readings.end());
+  readings.erase(std::unique(readings.begin(), readings.end()), readings.end());
+  const StateId alike = Intern(std::move(readings));
   states_[alike].alike = alike;
   states_[state].alike = alike;
   return alike;
@@ -88,14 +88,14 @@ Automaton::StateId Automaton::AlikeState(StateId state) {
 size_t Automaton::PlainCharacters(StateId state, bool* alone) {
   size_t most = 0;
   *alone = true;
-  for (const Place& place : *states_[state].places) {
-    const Node& node = graph_.nodes[place.node];
+  for (const Reading& reading : *states_[state].readings) {
+    const Node& node = graph_.nodes[reading.node];
     size_t characters = 0;
-    if (node.kind == NodeKind::kString && place.b == 0) {
+    if (node.kind == NodeKind::kString && reading.b == 0) {
       const StringMachine& machine = graph_.strings[node.arg].machine;
       if (machine.explored() == nullptr &&
-          (machine.parts().empty() || StatesOf(node.arg).AllowsAnything(place.a, &work_))) {
-        characters = static_cast<size_t>(machine.max() - place.c);
+          (machine.parts().empty() || StatesOf(node.arg).AllowsAnything(reading.a, &work_))) {
+        characters = static_cast<size_t>(machine.max() - reading.c);
       }
     }
     *alone &= characters > 0;

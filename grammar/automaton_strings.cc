@@ -27,41 +27,41 @@ bool Automaton::AcceptsString(uint32_t string, uint32_t state) {
   return explored != nullptr ? explored->Accepts(state) : StatesOf(string).Accepts(state);
 }
 
-std::optional<Place> Automaton::StepString(const Node& node, Place place, uint8_t byte) {
+std::optional<Reading> Automaton::StepString(const Node& node, Reading reading, uint8_t byte) {
   const StringNode& string = graph_.strings[node.arg];
   const StringMachine& machine = string.machine;
-  const DecodedByte decoded = DecodeByte(string.form, place.b, byte);
+  const DecodedByte decoded = DecodeByte(string.form, reading.b, byte);
   switch (decoded.kind) {
     case DecodedByte::Kind::kRefused:
       return std::nullopt;
     case DecodedByte::Kind::kQuote:
-      if (!machine.MayEnd(AcceptsString(node.arg, place.a), place.c)) return std::nullopt;
-      return Place{node.next, 0, 0, 0, place.returns};
+      if (!machine.MayEnd(AcceptsString(node.arg, reading.a), reading.c)) return std::nullopt;
+      return Reading{node.next, 0, 0, 0, reading.returns};
     case DecodedByte::Kind::kPart:
-      place.b = decoded.state;
-      if (!SomeLeadsOn(node.arg, place, Possible(decoded.state))) return std::nullopt;
-      return place;
+      reading.b = decoded.state;
+      if (!SomeLeadsOn(node.arg, reading, Possible(decoded.state))) return std::nullopt;
+      return reading;
     case DecodedByte::Kind::kCharacter:
       break;
   }
-  place.a = StepCharacter(node.arg, place.a, ClassesOf(node.arg).Of(decoded.character));
-  place.b = 0;
+  reading.a = StepCharacter(node.arg, reading.a, ClassesOf(node.arg).Of(decoded.character));
+  reading.b = 0;
   // Without a largest length only the least one matters.
-  ++place.c;
-  if (machine.max() == StringMachine::kUnbounded && place.c > machine.min()) --place.c;
-  if (!machine.Alive(place.a, place.c)) return std::nullopt;
-  return place;
+  ++reading.c;
+  if (machine.max() == StringMachine::kUnbounded && reading.c > machine.min()) --reading.c;
+  if (!machine.Alive(reading.a, reading.c)) return std::nullopt;
+  return reading;
 }
 
-bool Automaton::SomeLeadsOn(uint32_t string, const Place& place,
+bool Automaton::SomeLeadsOn(uint32_t string, const Reading& reading,
                             const PossibleCharacters& possible) {
   const StringMachine& machine = graph_.strings[string].machine;
-  if (machine.parts().empty()) return place.c < machine.max();
+  if (machine.parts().empty()) return reading.c < machine.max();
   for (int i = 0; i < possible.count; ++i) {
     const CharRange range = possible.ranges[static_cast<size_t>(i)];
     const bool some = ClassesOf(string).Any(range.first, range.last, [&](uint32_t c) {
       ++work_;
-      return machine.Alive(StepCharacter(string, place.a, c), int64_t{place.c} + 1);
+      return machine.Alive(StepCharacter(string, reading.a, c), int64_t{reading.c} + 1);
     });
     if (some) return true;
   }

@@ -1,7 +1,7 @@
 // A grammar as nodes: what may come next, where a part is called, and where it returns to.
 //
 // A rule is a stretch of nodes from its entry to a node that returns; it calls other rules and
-// itself. A place in a text is a node, up to three numbers that belong to it, and what is to be
+// itself. A reading of a text is a node, up to three numbers that belong to it, and what is to be
 // returned to. Numbers carried through a node: see there.
 #pragma once
 
@@ -28,13 +28,13 @@ enum class NodeKind : uint8_t {
   kText,    // the bytes of texts[arg]; c: how many are read
   kGap,     // whitespace, or nothing; c: bytes of it
   kClass,   // a character of sets[arg] in UTF-8; c: what is read of it
-  kTexts,   // one of the texts of tries[arg]; c: the place
+  kTexts,   // one of the texts of tries[arg]; c: the node there
   kString,  // strings[arg], without the first quote; a: state, b: character under way, c: length
   kNumber,  // numbers[arg]; a: phase, b and c: value
-  kKey,     // a property's key of objects[arg], and its quotes; a, b as kObject, c: the place
+  kKey,     // a property's key of objects[arg], and its quotes; a, b as kObject, c: the node there
   // These take none.
   kCall,     // of rule arg, then the next node
-  kGoto,     // rule arg in our place
+  kGoto,     // rule arg in our stead
   kSplit,    // any node of splits[arg]
   kRepeat,   // repeats[arg]; a: how many are read
   kObject,   // objects[arg], before a member or the end; a: the first property that may still
@@ -56,7 +56,7 @@ struct Node {
   uint32_t counted_array = 0;
 };
 
-// Counts and lengths reach into the numbers of a place; those that have no bound are kEndless.
+// Counts and lengths reach into the numbers of a reading; those that have no bound are kEndless.
 inline constexpr uint32_t kEndless = std::numeric_limits<uint32_t>::max();
 
 struct StringNode {

@@ -158,7 +158,7 @@ TEST(HostileTest, LargeSources) {
 }
 
 TEST(HostileTest, AmbiguityEndsWithWords) {
-  // The places of n letters grow with the square of n, and faster.
+  // The readings of n letters grow with the square of n, and faster.
   const std::string source =
       "s ::= (p | q){0,4000}\np ::= [a]{0,300} \"a\"\nq ::= (\"a\" | \"aa\" | \"aaa\"){1,900}";
   const std::string outcome = Meet(SourceKind::kEbnf, source, std::string(600, 'a'));

@@ -77,12 +77,12 @@ inline constexpr uint64_t kIntegerBoundMax = UINT64_MAX;
 // Bytes of whitespace between two parts of a JSON text, where the caller asks for it.
 inline constexpr int kWhitespaceBytesMax = 24;
 
-// Work of one operation of a matcher, in places made or looked at; one takes some 20 to 50 ns.
+// Work of one operation of a matcher, in readings made or looked at; one takes some 20 to 50 ns.
 // Masks of the schemas of MaskBench take at most some 10,000.
 inline constexpr int64_t kOperationWorkMax = 200'000;
 
-// Places of one state: ways in which the text so far can be read. Those schemas have at most 100.
-inline constexpr size_t kPlacesMax = 2'000;
+// Readings of one state: ways in which the text so far can be read. Those schemas have at most 100.
+inline constexpr size_t kReadingsMax = 2'000;
 
 // Bytes that an automaton holds of configurations and of masks before it forgets them; they are
 // made again when they are needed. A mask over 151,936 tokens has 19 kB.

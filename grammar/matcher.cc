@@ -36,7 +36,10 @@ absl::Status Matcher::Begin() {
 
 absl::StatusOr<Automaton::StateId> Matcher::Follow(Automaton::StateId from, std::string_view bytes,
                                                    size_t at) {
+  const size_t begin = at;
   for (const char byte : bytes) {
+    // A long text is as many operations as it would be as tokens.
+    if ((at - begin) % kTokenBytesMax == kTokenBytesMax - 1) automaton_->ContinueOperation();
     TUTTI_ASSIGN_OR_RETURN(from, automaton_->Step(from, static_cast<uint8_t>(byte)));
     if (from == Automaton::kDead) {
       return absl::InvalidArgumentError(

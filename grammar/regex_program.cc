@@ -217,18 +217,18 @@ void RegexProgram::Finish() {
 }
 
 // Adds the instructions that take a character and are reached from `from` without one.
-void RegexProgram::Close(uint32_t from, bool at_begin, Scratch* scratch, Places* places) const {
+void RegexProgram::Close(uint32_t from, bool at_begin, Scratch* scratch, Reached* reached) const {
   scratch->work.push_back(from);
   while (!scratch->work.empty()) {
     const uint32_t at = scratch->work.back();
     scratch->work.pop_back();
     if (scratch->seen[at] == scratch->step) continue;
     scratch->seen[at] = scratch->step;
-    if (ends_[at]) places->accepts = true;
+    if (ends_[at]) reached->accepts = true;
     const Instruction& instruction = code_[at];
     switch (instruction.op) {
       case Op::kSet:
-        if (leads_[at]) places->at.push_back(at);
+        if (leads_[at]) reached->at.push_back(at);
         break;
       case Op::kSplit:
         scratch->work.push_back(instruction.b);
@@ -246,32 +246,32 @@ void RegexProgram::Close(uint32_t from, bool at_begin, Scratch* scratch, Places*
   }
 }
 
-RegexProgram::Places RegexProgram::InOrder(Places places) const {
-  std::sort(places.at.begin(), places.at.end());
-  if (IsUniversal(places)) return {{tail_}, true};
-  return places;
+RegexProgram::Reached RegexProgram::InOrder(Reached reached) const {
+  std::sort(reached.at.begin(), reached.at.end());
+  if (IsUniversal(reached)) return {{tail_}, true};
+  return reached;
 }
 
-RegexProgram::Places RegexProgram::Start() const {
+RegexProgram::Reached RegexProgram::Start() const {
   Scratch scratch{.seen = std::vector<uint32_t>(code_.size()), .step = 1};
-  Places places;
-  Close(0, /*at_begin=*/true, &scratch, &places);
-  return InOrder(std::move(places));
+  Reached reached;
+  Close(0, /*at_begin=*/true, &scratch, &reached);
+  return InOrder(std::move(reached));
 }
 
-RegexProgram::Places RegexProgram::Step(const std::vector<uint32_t>& at,
-                                        const std::vector<bool>& in_set, Scratch* scratch) const {
+RegexProgram::Reached RegexProgram::Step(const std::vector<uint32_t>& at,
+                                         const std::vector<bool>& in_set, Scratch* scratch) const {
   scratch->seen.resize(code_.size());
   ++scratch->step;
-  Places places;
+  Reached reached;
   for (const uint32_t i : at) {
-    if (in_set[code_[i].a]) Close(i + 1, /*at_begin=*/false, scratch, &places);
+    if (in_set[code_[i].a]) Close(i + 1, /*at_begin=*/false, scratch, &reached);
   }
-  return InOrder(std::move(places));
+  return InOrder(std::move(reached));
 }
 
-bool RegexProgram::IsUniversal(const Places& places) const {
-  return std::binary_search(places.at.begin(), places.at.end(), tail_);
+bool RegexProgram::IsUniversal(const Reached& reached) const {
+  return std::binary_search(reached.at.begin(), reached.at.end(), tail_);
 }
 
 }  // namespace tutti::grammar

@@ -22,11 +22,11 @@ class RegexProgram {
 
   // Where a text so far can be: instructions that take a character, ascending, none of which leads
   // nowhere; and whether the text may end here.
-  struct Places {
+  struct Reached {
     std::vector<uint32_t> at;
     bool accepts = false;
 
-    bool operator==(const Places&) const = default;
+    bool operator==(const Reached&) const = default;
   };
   // Memory that steps use again. Of one program.
   struct Scratch {
@@ -34,13 +34,13 @@ class RegexProgram {
     std::vector<uint32_t> work;
     uint32_t step = 0;
   };
-  Places Start() const;
+  Reached Start() const;
   // After a character that is in the sets for which `in_set` is true.
-  Places Step(const std::vector<uint32_t>& at, const std::vector<bool>& in_set,
-              Scratch* scratch) const;
+  Reached Step(const std::vector<uint32_t>& at, const std::vector<bool>& in_set,
+               Scratch* scratch) const;
 
   // From here on every text matches.
-  bool IsUniversal(const Places& places) const;
+  bool IsUniversal(const Reached& reached) const;
 
   const std::vector<CharSet>& sets() const { return sets_; }
   size_t size() const { return code_.size(); }
@@ -55,8 +55,8 @@ class RegexProgram {
   class Emitter;
   RegexProgram() = default;
   void Finish();
-  void Close(uint32_t from, bool at_begin, Scratch* scratch, Places* places) const;
-  Places InOrder(Places places) const;
+  void Close(uint32_t from, bool at_begin, Scratch* scratch, Reached* reached) const;
+  Reached InOrder(Reached reached) const;
 
   std::vector<Instruction> code_;
   std::vector<CharSet> sets_;

@@ -30,17 +30,17 @@ absl::StatusOr<std::shared_ptr<const RegexProgram>> SchemaValues::Program(
 
 absl::StatusOr<bool> SchemaValues::Matches(const RegexProgram& program, std::string_view text) {
   RegexProgram::Scratch scratch;
-  RegexProgram::Places places = program.Start();
-  for (TextCursor cursor(text); !cursor.AtEnd() && !program.IsUniversal(places);) {
+  RegexProgram::Reached reached = program.Start();
+  for (TextCursor cursor(text); !cursor.AtEnd() && !program.IsUniversal(reached);) {
     const uint32_t character = cursor.TakeCharacter();
     TUTTI_RETURN_IF_ERROR(
-        source_.Spend(1 + static_cast<int64_t>(program.sets().size() / 8 + places.at.size() / 8 +
+        source_.Spend(1 + static_cast<int64_t>(program.sets().size() / 8 + reached.at.size() / 8 +
                                                program.size() / 256)));
     std::vector<bool> in_set;
     for (const CharSet& set : program.sets()) in_set.push_back(set.Contains(character));
-    places = program.Step(places.at, in_set, &scratch);
+    reached = program.Step(reached.at, in_set, &scratch);
   }
-  return places.accepts;
+  return reached.accepts;
 }
 
 absl::StatusOr<bool> SchemaValues::Admits(const JsonValue& schema, const JsonValue& value,

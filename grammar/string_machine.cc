@@ -52,15 +52,15 @@ StringStates::StringStates(std::vector<StringPart> parts)
   }
 }
 
-uint32_t StringStates::InternPart(size_t part, RegexProgram::Places places) {
-  std::vector<uint32_t> key = places.at;
-  key.push_back(places.accepts ? 1 : 0);
+uint32_t StringStates::InternPart(size_t part, RegexProgram::Reached reached) {
+  std::vector<uint32_t> key = reached.at;
+  key.push_back(reached.accepts ? 1 : 0);
   const auto [found, added] =
       part_index_[part].try_emplace(key, static_cast<uint32_t>(part_states_[part].size()));
   if (added) {
     bytes_ += 8 * key.size() + 160;
-    const bool universal = parts_[part].program->IsUniversal(places);
-    part_states_[part].push_back({std::move(places), universal});
+    const bool universal = parts_[part].program->IsUniversal(reached);
+    part_states_[part].push_back({std::move(reached), universal});
   }
   return found->second;
 }
@@ -70,9 +70,9 @@ uint32_t StringStates::Intern(std::vector<uint32_t> parts) {
   for (size_t p = 0; p < parts.size(); ++p) {
     const PartState& state = part_states_[p][parts[p]];
     const bool lost =
-        parts_[p].matches ? state.places.at.empty() && !state.places.accepts : state.universal;
+        parts_[p].matches ? state.reached.at.empty() && !state.reached.accepts : state.universal;
     if (lost) return kDead;
-    accepts &= state.places.accepts == parts_[p].matches;
+    accepts &= state.reached.accepts == parts_[p].matches;
   }
   const auto [found, added] = index_.try_emplace(parts, static_cast<uint32_t>(states_.size()));
   if (added) {
@@ -89,10 +89,10 @@ uint32_t StringStates::Step(uint32_t state, uint32_t character_class, int64_t* w
   if (known != kUnknown) return known;
   std::vector<uint32_t> parts;
   for (size_t p = 0; p < parts_.size(); ++p) {
-    const RegexProgram::Places& places = part_states_[p][states_[state].parts[p]].places;
-    *work += static_cast<int64_t>(places.at.size());
+    const RegexProgram::Reached& reached = part_states_[p][states_[state].parts[p]].reached;
+    *work += static_cast<int64_t>(reached.at.size());
     parts.push_back(InternPart(
-        p, parts_[p].program->Step(places.at, in_set_[p][character_class], &scratch_[p])));
+        p, parts_[p].program->Step(reached.at, in_set_[p][character_class], &scratch_[p])));
   }
   const uint32_t next = Intern(std::move(parts));
   states_[state].next[character_class] = next;
@@ -137,7 +137,7 @@ absl::StatusOr<StringMachine> StringMachine::Create(std::vector<StringPart> part
                                  machine.parts_.front().is_names && max == kUnbounded);
   if (open || (single && machine.parts_.front().matches && !bounded)) {
     if (!machine.parts_.empty() && machine.parts_.front().matches) {
-      const RegexProgram::Places start = machine.parts_.front().program->Start();
+      const RegexProgram::Reached start = machine.parts_.front().program->Start();
       if (start.at.empty() && !start.accepts) return absl::InvalidArgumentError("no text matches");
     }
     return machine;

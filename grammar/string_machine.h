@@ -35,7 +35,7 @@ class StringStates {
   size_t bytes() const { return bytes_; }
 
   bool Accepts(uint32_t state) const { return states_[state].accepts; }
-  // kDead: no text goes on like this.  Adds what it computes to `work`, a unit a place looked at.
+  // kDead: no text goes on like this.  Adds what it computes to `work`, a unit an instruction looked at.
   uint32_t Step(uint32_t state, uint32_t character_class, int64_t* work);
   // The same for a step taken before.
   uint32_t Known(uint32_t state, uint32_t character_class) const {
@@ -47,9 +47,9 @@ class StringStates {
 
  private:
   static constexpr uint32_t kUnknown = UINT32_MAX;
-  // Where one part is: its places are interned.
+  // Where one part is: its reached are interned.
   struct PartState {
-    RegexProgram::Places places;
+    RegexProgram::Reached reached;
     bool universal = false;
   };
   struct State {
@@ -58,7 +58,7 @@ class StringStates {
     bool accepts = false;
     int8_t anything = -1;  // AllowsAnything: not yet asked, false, true
   };
-  uint32_t InternPart(size_t part, RegexProgram::Places places);
+  uint32_t InternPart(size_t part, RegexProgram::Reached reached);
   uint32_t Intern(std::vector<uint32_t> parts);
 
   std::vector<StringPart> parts_;

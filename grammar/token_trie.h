@@ -15,10 +15,10 @@ namespace tutti::grammar {
 // Made once for a model. Immutable.  Thread: any.
 class TokenTrie {
  public:
-  // A place in the tree. They are in the order of a walk that goes down first: a place is followed
+  // They are in the order of a walk that goes down first: a node is followed
   // by those below it, and they by its next sibling.
   struct Node {
-    uint32_t behind = 0;  // the first place that is not below this one
+    uint32_t behind = 0;  // the first node that is not below this one
     uint32_t ids_begin = 0;
     uint32_t ids_end = 0;
     uint16_t depth = 0;  // bytes, from 1
@@ -26,7 +26,7 @@ class TokenTrie {
   };
   struct Part {
     std::vector<Node> nodes;
-    std::vector<TokenId> ids;  // tokens that end at a place, several of the same bytes
+    std::vector<TokenId> ids;  // tokens that end at a node, several of the same bytes
   };
 
   // `bytes` of each token, by id; empty for those that stand for no text (special ones, unused ids)

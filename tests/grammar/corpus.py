@@ -57,12 +57,12 @@ class Llguidance:
         error = self._l.LLMatcher.validate_grammar(grammar, self._tokenizer)
         if error:
             return {"error": error, "make": 1e6 * (time.perf_counter() - begin)}
-        first = self._l.LLMatcher(self._tokenizer, grammar)
+        first = self._l.LLMatcher(self._tokenizer, grammar, log_level=0)
         self._l.numpy.fill_next_token_bitmask(first, self._mask)
         make = 1e6 * (time.perf_counter() - begin)
         accepted, masks = [], []
         for text in instances:
-            matcher = self._l.LLMatcher(self._tokenizer, grammar)
+            matcher = self._l.LLMatcher(self._tokenizer, grammar, log_level=0)
             fine = True
             for token in self._tokenizer.tokenize_str(text):
                 begin = time.perf_counter()
@@ -116,16 +116,16 @@ def _tokenizer_json(model):
                           "lstrip": False, "rstrip": False, "normalized": False, "special": True}],
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False,
                           "use_regex": True},
-        "post_processor": None, "decoder": {"type": "ByteLevel"},
+        "post_processor": None, "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False,
+                                              "use_regex": True},
         "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
                   "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
                   "vocab": vocabulary, "merges": merges}})
 
 
 def orders_of(value, schema):
-    """Texts in which a value is asked for: in the schema's order, as it is, and in others."""
-    first = [texts.texts_of(texts.reordered(value, schema, schema))[0]]
-    return first + texts.texts_of(value)[:24]
+    """Texts in which a value is asked for: in the schema's order, and as it is."""
+    return [texts.texts_of(one)[0] for one in (texts.reordered(value, schema, schema), value)]
 
 
 def run(engine, arguments):
@@ -173,7 +173,7 @@ def main():
     parser.add_argument("--probe", default="build/release/bin/grammar_probe")
     parser.add_argument("--model", help="folder with vocab.json and merges.txt")
     parser.add_argument("--every", type=int, default=1, help="take one file of so many")
-    parser.add_argument("--orders", action="store_true", help="try members in several orders")
+    parser.add_argument("--orders", action="store_true", help="try members in the schema's order too")
     parser.add_argument("--engine", default="tutti", choices=["tutti", "llguidance", "xgrammar"])
     parser.add_argument("--details", action="store_true")
     arguments = parser.parse_args()

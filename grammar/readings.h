@@ -1,4 +1,4 @@
-// Places in a text by a grammar, and sets of them: each set is held once and has a number.
+// Readings in a text by a grammar, and sets of them: each set is held once and has a number.
 #pragma once
 
 #include <array>
@@ -26,16 +26,16 @@ struct Return {
   }
 };
 
-struct Place {
+struct Reading {
   NodeId node = 0;
   uint32_t a = 0;
   uint32_t b = 0;
   uint32_t c = 0;
   uint32_t returns = 0;  // a set of Returns
 
-  auto operator<=>(const Place&) const = default;
+  auto operator<=>(const Reading&) const = default;
   template <typename H>
-  friend H AbslHashValue(H h, const Place& p) {
+  friend H AbslHashValue(H h, const Reading& p) {
     return H::combine(std::move(h), p.node, p.a, p.b, p.c, p.returns);
   }
 };
