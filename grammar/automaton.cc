@@ -273,23 +273,41 @@ absl::StatusOr<Automaton::StateId> Automaton::Step(StateId state, uint8_t byte) 
   if (known != kUnknown) return known;
   ++work_;
   if (Exhausted()) return ExhaustedError();
-  Closure closure(this);
-  bool any = false;
+  std::vector<Reading> after;
+  bool close = false;
   for (const Reading& reading : *states_[state].readings) {
     ++work_;
-    if (const std::optional<Reading> after = StepReading(reading, byte)) {
-      closure.Add(*after);
-      any = true;
+    if (const std::optional<Reading> next = StepReading(reading, byte)) {
+      after.push_back(*next);
+      close |= !TakesByte(*next);
     }
   }
-  StateId next = kDead;
-  if (any) {
-    std::vector<Reading> readings = closure.Finish();
-    if (Exhausted() || readings.size() > kReadingsMax) return ExhaustedError();
-    next = Intern(std::move(readings));
+  if (close) {
+    Closure closure(this);
+    for (const Reading& reading : after) closure.Add(reading);
+    after = closure.Finish();
+    if (Exhausted() || after.size() > kReadingsMax) return ExhaustedError();
+  } else {
+    std::sort(after.begin(), after.end());
+    after.erase(std::unique(after.begin(), after.end()), after.end());
   }
+  const StateId next = Intern(std::move(after));  // of none: kDead
   states_[state].next[byte] = next;
   return next;
+}
+
+bool Automaton::TakesByte(const Reading& reading) const {
+  const Node& node = graph_.nodes[reading.node];
+  switch (node.kind) {
+    case NodeKind::kText:
+      return reading.c > 0;
+    case NodeKind::kString:
+      return reading.a != 0 && graph_.strings[node.arg].form == TextForm::kJsonString;
+    case NodeKind::kKey:
+      return reading.c != TextTrie::kRoot;
+    default:
+      return false;
+  }
 }
 
 std::optional<Reading> Automaton::StepReading(const Reading& reading, uint8_t byte) {

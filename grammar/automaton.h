@@ -70,6 +70,8 @@ class Automaton {
   absl::Status ExhaustedError() const;
   StateId Intern(std::vector<Reading> readings);
 
+  // Whether the reading, behind a byte, is one that takes another and nothing else.
+  bool TakesByte(const Reading& reading) const;
   std::optional<Reading> StepReading(const Reading& reading, uint8_t byte);
   std::optional<Reading> StepString(const Node& node, Reading reading, uint8_t byte);
   std::optional<Reading> StepClass(const Node& node, const Reading& reading, uint8_t byte) const;

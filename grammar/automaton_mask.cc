@@ -110,7 +110,12 @@ absl::Status Automaton::Walk(StateId state, const TokenTrie::Part& part,
   path[0] = state;
   for (uint32_t i = 0; i < part.nodes.size();) {
     const TokenTrie::Node& node = part.nodes[i];
-    TUTTI_ASSIGN_OR_RETURN(const StateId next, Step(path[node.depth - 1], node.byte));
+    const StateId from = path[node.depth - 1];
+    const StateId* const known = states_[from].next.get();
+    StateId next = known == nullptr ? kUnknown : known[node.byte];
+    if (next == kUnknown) {
+      TUTTI_ASSIGN_OR_RETURN(next, Step(from, node.byte));
+    }
     if (next == kDead) {
       i = node.behind;
       continue;
