@@ -35,7 +35,8 @@ class StringStates {
   size_t bytes() const { return bytes_; }
 
   bool Accepts(uint32_t state) const { return states_[state].accepts; }
-  // kDead: no text goes on like this.  Adds what it computes to `work`, a unit an instruction looked at.
+  // kDead: no text goes on like this.  Adds what it computes to `work`, a unit an instruction
+  // looked at.
   uint32_t Step(uint32_t state, uint32_t character_class, int64_t* work);
   // The same for a step taken before.
   uint32_t Known(uint32_t state, uint32_t character_class) const {
