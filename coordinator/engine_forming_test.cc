@@ -52,6 +52,30 @@ TEST_F(EngineFormingTest, SurvivorsKeepTheirStages) {
   EXPECT_EQ(ActionsOf<SendToWorker>().size(), 2u);
 }
 
+// Whoever comes while a reduced pipeline still loads is looked at when it serves.
+TEST_F(EngineFormingTest, AReducedPipelineGrowsByThoseThatCameWhileItLoaded) {
+  EngineOptions options = TinyEngineOptions(2);
+  options.lease = std::chrono::minutes(1);
+  options.load_timeout = std::chrono::minutes(1);
+  Serve(options, 2);
+  ASSERT_EQ(Status().pipelines(0).state(), "serving");
+  Give(WorkerLost{LinkKey(2), absl::UnavailableError("gone")});
+  Turn();
+  now_ += options.reform_after;
+  Turn();
+  ASSERT_EQ(Status().pipelines(0).stages_size(), 1) << "of the one that is left";
+  Join(3, "w2");
+  Turn();
+  now_ += 2 * options.reform_after;
+  Turn();
+  ASSERT_EQ(Status().pipelines(0).stages_size(), 1) << "it loads";
+  Ready(1);
+  Turn();
+  now_ += milliseconds(1);
+  Turn();
+  EXPECT_EQ(Status().pipelines(0).stages_size(), 2);
+}
+
 TEST_F(EngineFormingTest, LoadingTakesTooLong) {
   EngineOptions options = TinyEngineOptions(2);
   options.load_timeout = milliseconds(2000);

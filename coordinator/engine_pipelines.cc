@@ -42,6 +42,7 @@ absl::Status Engine::HandleProbeDone(Worker* worker, uint64_t step) {
   admission_.recoveries()->OnMilestone(replica->id(), RecoveryLog::Milestone::kServing, now_);
   SettleWaiting();
   spares_.Look();
+  if (replica->reduced) fleet_.HandleReducedServes();
   state_changed_ = true;
   return absl::OkStatus();
 }

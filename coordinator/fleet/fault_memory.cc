@@ -51,11 +51,11 @@ void FaultMemory::OnLeft(const std::string& worker, Instant now) {
   if (left.size() > 2) left.pop_front();
 }
 
-bool FaultMemory::ComesAndGoes(const std::string& worker, Instant now) const {
+Instant FaultMemory::ComesAndGoesUntil(const std::string& worker) const {
   const auto found = workers_.find(worker);
-  if (found == workers_.end()) return false;
+  if (found == workers_.end()) return {};
   const std::deque<Instant>& left = found->second.left;
-  return left.size() == 2 && now - left.front() < kComeAndGoTime;
+  return left.size() == 2 ? left.front() + kComeAndGoTime : Instant();
 }
 
 void FaultMemory::OnLinkFailure(const std::string& from, const std::string& to,

@@ -38,7 +38,11 @@ class FaultMemory {
 
   void OnLeft(const std::string& worker, Instant now);
   // It left twice or more within the last kComeAndGoTime.
-  bool ComesAndGoes(const std::string& worker, Instant now) const;
+  bool ComesAndGoes(const std::string& worker, Instant now) const {
+    return now < ComesAndGoesUntil(worker);
+  }
+  // Until when that is so, if it stays from now on; in the past where it is not.
+  Instant ComesAndGoesUntil(const std::string& worker) const;
 
   // ---- links
 

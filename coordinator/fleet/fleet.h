@@ -140,6 +140,8 @@ class Fleet {
   // Whether a reduced pipeline of these workers could form whole with the idle ones, which have
   // been there for options.reform_after.
   bool CanGrow(const std::vector<Worker*>& workers, Instant now);
+  // A reduced pipeline serves, so it may grow: who came while it loaded is looked at now.
+  void HandleReducedServes() { may_form_ = true; }
   // Whether a pipeline could form of the idle workers and these, less those that leave.
   bool CanFormWith(const std::vector<Worker*>& workers, Instant now);
   // Whether a pipeline could form of the idle workers and these, less those that are slow; one of

@@ -129,17 +129,19 @@ absl::StatusOr<Formation> Fleet::ChooseFewer(std::vector<Offer>* offers, Instant
 bool Fleet::CanGrow(const std::vector<Worker*>& workers, Instant now) {
   grow_at_ = kInstantNever;
   std::vector<Worker*> idle = membership_.Idle();
+  std::erase_if(idle, [&](const Worker* worker) {
+    const Instant steady_at = faults_.ComesAndGoesUntil(worker->id());
+    if (!worker->slow && now < steady_at) grow_at_ = std::min(grow_at_, steady_at);
+    return worker->slow || now < steady_at;
+  });
   if (idle.empty()) return false;
   Instant latest{};
   for (const Worker* worker : idle) latest = std::max(latest, worker->joined_at);
   if (const Instant at = latest + options_->reform_after; now < at) {
-    grow_at_ = at;
+    grow_at_ = std::min(grow_at_, at);
     return false;
   }
-  std::erase_if(idle, [&](const Worker* worker) {
-    return worker->slow || faults_.ComesAndGoes(worker->id(), now);
-  });
-  return !idle.empty() && CanForm(std::move(idle), workers, now);
+  return CanForm(std::move(idle), workers, now);
 }
 
 // A formation without a link that failed lately, if another worker in the place of one of its ends

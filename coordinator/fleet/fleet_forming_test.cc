@@ -263,5 +263,24 @@ TEST_F(FleetTest, ItGrowsAgainWhenOneHasComeToStay) {
   EXPECT_TRUE(fleet_->CanGrow({Find(1)}, now_));
 }
 
+// It stays at last: nothing else happens that would have the fleet look again.
+TEST_F(FleetTest, OneThatCameAndWentIsWaitedFor) {
+  options_ = TinyEngineOptions(/*stages=*/2);
+  Start();
+  Join(1, "w1");
+  ASSERT_TRUE(Form({{PipelineId(0), now_ - options_.reform_after}}).complete);
+  Find(1)->pipeline = 0;
+  const Instant began = now_;
+  for (const uint64_t link : {2, 3}) {
+    Join(link, "w2");
+    fleet_->Remove(LinkKey(link), now_);
+  }
+  Join(4, "w2");
+  EXPECT_FALSE(fleet_->CanGrow({Find(1)}, now_));
+  now_ = began + kComeAndGoTime;
+  EXPECT_TRUE(fleet_->FormingIsDue(now_)) << "it was forgotten";
+  EXPECT_TRUE(fleet_->CanGrow({Find(1)}, now_));
+}
+
 }  // namespace
 }  // namespace tutti::coordinator
