@@ -168,6 +168,7 @@ constexpr Wide kHuge = Wide{1} << 100;
 // The value, 10^places times, as a whole number: rounded down, or up. kHuge for all that is larger
 // than any decimal here.
 Wide Scaled(const Decimal& d, int64_t places, bool up) {
+  if (d.digits.empty()) return 0;
   const int64_t power = d.exponent + places;
   const int64_t top = power + static_cast<int64_t>(d.digits.size());
   Wide magnitude = 0;

@@ -105,6 +105,13 @@ TEST(SchemaTest, Numbers) {
   EXPECT_EQ(Schema(step, "7000000000000000000000000007"), "yes");
   EXPECT_EQ(Schema(step, "7000000000000000000000000008"), "part");
   EXPECT_EQ(Schema(step, "0"), "no");
+  // A bound of zero holds for every number of decimals.
+  for (const size_t zeros : {5, 20, 28, 38}) {
+    const std::string tiny = "0." + std::string(zeros, '0') + "1";
+    EXPECT_EQ(Schema(R"({"type":"number","maximum":0})", tiny), "no") << zeros;
+    EXPECT_EQ(Schema(R"({"type":"number","exclusiveMaximum":0})", tiny), "no") << zeros;
+    EXPECT_EQ(Schema(R"({"type":"number","minimum":0})", "-" + tiny), "no") << zeros;
+  }
   const std::string_view between = R"({"type":"number","exclusiveMinimum":0.1,"maximum":0.15})";
   EXPECT_EQ(Schema(between, "0.1"), "part");
   EXPECT_EQ(Schema(between, "0.10"), "part");
