@@ -277,6 +277,8 @@ TEST_F(FleetTest, OneThatCameAndWentIsWaitedFor) {
   }
   Join(4, "w2");
   EXPECT_FALSE(fleet_->CanGrow({Find(1)}, now_));
+  EXPECT_THAT(Form({}, {.any = true, .any_reduced = true}).outcomes, IsEmpty());
+  EXPECT_FALSE(fleet_->FormingIsDue(now_));
   now_ = began + kComeAndGoTime;
   EXPECT_TRUE(fleet_->FormingIsDue(now_)) << "it was forgotten";
   EXPECT_TRUE(fleet_->CanGrow({Find(1)}, now_));
