@@ -32,7 +32,8 @@ class Grammar {
  public:
   using Digest = std::array<uint8_t, 32>;
 
-  // Takes less than 100 ms, whatever the source.
+  // Steps are counted and bounded (kBuildWorkMax), for less than 100 ms; the sizes of values and
+  // names that a step looks at are not yet, so sources made for it take seconds.
   // Errors, with the place in the source (a JSON pointer and the keyword, or a byte):
   // InvalidArgument for a source that is none, asks for what is not served, or is satisfied by no
   // text; ResourceExhausted for one beyond the limits.
