@@ -8,7 +8,7 @@ namespace tutti::grammar {
 absl::StatusOr<std::optional<NodeId>> SchemaReader::BuildArray(const PlainSchemas& schemas) {
   ArrayNode array;
   size_t first = 0;
-  for (const JsonValue* schema : schemas) first = std::max(first, FirstItems(*schema));
+  for (const JsonValue* schema : schemas) first = std::max(first, FirstItems(source_, *schema));
   const int64_t min = Least(schemas, "minItems");
   const int64_t max = Most(schemas, "maxItems");
   if (min > max) return std::nullopt;

@@ -91,6 +91,7 @@ absl::StatusOr<SchemaSource> SchemaSource::Parse(std::string_view text) {
   const JsonValue* draft = source.root_.Find("$schema");
   if (draft == nullptr) return source;
   const std::string_view name = draft->text;
+  source.has_prefix_items_ = Contains(name, "/2020-12/") || Contains(name, "org/schema");
   if (Contains(name, "/draft-07/") || Contains(name, "/draft-06/") ||
       Contains(name, "/draft-04/")) {
     source.draft7_ = true;

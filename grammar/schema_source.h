@@ -39,6 +39,8 @@ class SchemaSource {
   const JsonValue& root() const { return root_; }
   // Draft 7: `$ref` hides what stands beside it.
   bool draft7() const { return draft7_; }
+  // Before draft 2020-12 `prefixItems` is a word like any other.
+  bool has_prefix_items() const { return has_prefix_items_; }
 
   // A part of the schema inside another; remembers where it is. REQUIRES of the second: `keyword`
   // lives as long as we do.
@@ -83,6 +85,7 @@ class SchemaSource {
 
   JsonValue root_;
   bool draft7_ = false;
+  bool has_prefix_items_ = true;
   bool arrays_of_items_ = true;  // `items` may be an array
   bool searched_ = false;
   bool has_addresses_ = false;

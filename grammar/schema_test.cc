@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "grammar/grammar_testing.h"
 
 namespace tutti::grammar {
@@ -210,6 +211,14 @@ TEST(SchemaTest, Arrays) {
           "items":[{"type":"null"}],"additionalItems":{"type":"integer"}})";
   EXPECT_EQ(Schema(old, "[null,1,2]"), "yes");
   EXPECT_EQ(Schema(old, "[1"), "no");
+  // A later draft's keyword says nothing.
+  for (const std::string_view draft : {"draft-07", "draft/2019-09"}) {
+    const std::string later = absl::StrCat(
+        R"({"$schema":"https://json-schema.org/)", draft,
+        R"(/schema","type":"array","prefixItems":[{"type":"string"}],"items":{"const":1}})");
+    EXPECT_EQ(Schema(later, "[1]"), "yes") << draft;
+    EXPECT_EQ(Schema(later, R"(["a")"), "no") << draft;
+  }
   EXPECT_EQ(Schema(R"({"type":"array","items":false})", "[]"), "yes");
   EXPECT_EQ(Schema(R"({"type":"array","items":false})", "[1"), "no");
   EXPECT_EQ(Schema(R"({"type":"array","maxItems":4000000000,"items":{"const":1}})", "[1,1,1]"),

@@ -212,17 +212,18 @@ absl::StatusOr<bool> SchemaValues::AdmitsMember(const JsonValue& schema,
   return Admits(*others, member.value, false, depth + 1);
 }
 
-size_t FirstItems(const JsonValue& schema) {
-  if (const JsonValue* first = schema.Find("prefixItems")) return first->items.size();
+size_t FirstItems(const SchemaSource& source, const JsonValue& schema) {
+  const JsonValue* prefix = source.has_prefix_items() ? schema.Find("prefixItems") : nullptr;
+  if (prefix != nullptr) return prefix->items.size();
   const JsonValue* items = schema.Find("items");
   return items != nullptr && items->is(JsonValue::Kind::kArray) ? items->items.size() : 0;
 }
 
 const JsonValue* ItemSchema(SchemaSource* source, const JsonValue& schema, size_t index) {
-  const bool prefix = schema.Find("prefixItems") != nullptr;
+  const bool prefix = source->has_prefix_items() && schema.Find("prefixItems") != nullptr;
   const JsonValue* items = schema.Find("items");
   const bool list = !prefix && items != nullptr && items->is(JsonValue::Kind::kArray);
-  if (index < FirstItems(schema)) {
+  if (index < FirstItems(*source, schema)) {
     return source->Inside(schema, prefix ? "prefixItems" : "items", index);
   }
   return source->Inside(schema, list ? "additionalItems" : "items");

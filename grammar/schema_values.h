@@ -48,7 +48,7 @@ class SchemaValues {
 // The schema for an item, or null where nothing is said of it.
 const JsonValue* ItemSchema(SchemaSource* source, const JsonValue& schema, size_t index);
 // How many of the first items have schemas of their own.
-size_t FirstItems(const JsonValue& schema);
+size_t FirstItems(const SchemaSource& source, const JsonValue& schema);
 
 // The expression of a format that is served; empty for one that says nothing of values because it
 // is none of JSON Schema's.  Errors: InvalidArgument for those of JSON Schema that are not served.
