@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "grammar/grammar_testing.h"
 
 namespace tutti::grammar {
@@ -213,9 +212,9 @@ TEST(SchemaTest, Arrays) {
   EXPECT_EQ(Schema(old, "[1"), "no");
   // A later draft's keyword says nothing.
   for (const std::string_view draft : {"draft-07", "draft/2019-09"}) {
-    const std::string later = absl::StrCat(
-        R"({"$schema":"https://json-schema.org/)", draft,
-        R"(/schema","type":"array","prefixItems":[{"type":"string"}],"items":{"const":1}})");
+    const std::string later =
+        R"({"$schema":"https://json-schema.org/)" + std::string(draft) +
+        R"(/schema","type":"array","prefixItems":[{"type":"string"}],"items":{"const":1}})";
     EXPECT_EQ(Schema(later, "[1]"), "yes") << draft;
     EXPECT_EQ(Schema(later, R"(["a")"), "no") << draft;
   }
