@@ -174,16 +174,7 @@ void LaunchOf(const AttentionArgs& args, Launcher* launcher) {
 
 template <bool kBf16>
 void LaunchDim(const AttentionArgs& args, Launcher* launcher) {
-  switch (args.layout.dim) {
-    case 64:
-      return LaunchOf<kBf16, 64>(args, launcher);
-    case 96:
-      return LaunchOf<kBf16, 96>(args, launcher);
-    case 128:
-      return LaunchOf<kBf16, 128>(args, launcher);
-    default:
-      return LaunchOf<kBf16, 256>(args, launcher);
-  }
+  WithDim(args.layout.dim, [&](auto dim) { LaunchOf<kBf16, dim.value>(args, launcher); });
 }
 
 }  // namespace

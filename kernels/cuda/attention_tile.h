@@ -2,11 +2,28 @@
 // weights and weighted values. A warp has 16 pairs of a row and a query head.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/attention_args.h"
 #include "kernels/cuda/attention_softmax.h"
 #include "kernels/cuda/number_formats.h"
 
 namespace tutti::kernels::cuda {
+
+// Calls `launch` with the padded dim of a head for which there are kernels, as a constant.
+template <class Fn>
+void WithDim(int32_t dim, const Fn& launch) {
+  switch (dim) {
+    case 64:
+      return launch(std::integral_constant<int, 64>());
+    case 96:
+      return launch(std::integral_constant<int, 96>());
+    case 128:
+      return launch(std::integral_constant<int, 128>());
+    default:
+      return launch(std::integral_constant<int, 256>());
+  }
+}
 
 // Of a tile.
 inline constexpr int kTileUnits = kAttentionTile / kKvUnit;

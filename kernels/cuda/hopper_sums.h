@@ -1,11 +1,23 @@
-// The operands and sums of a Wgmma, as a warp's lanes hold them: how weights come, and how sums are
-// scaled and stored.
+// What products by Wgmma share: the ring through which chunks come, how weights reach a warp's
+// lanes, and how the sums that these hold are scaled and stored.
 #pragma once
 
 #include "kernels/cuda/gpu_hopper.h"
 #include "kernels/cuda/product_tile.h"
 
 namespace tutti::kernels::cuda {
+
+// A place in a ring that goes round with the chunks of all tiles of a block.
+struct RingPlace {
+  int32_t stage = 0;
+  uint32_t parity = 0;  // of the stage's phase
+  TUTTI_DEVICE void Advance(int32_t stages) {
+    if (++stage == stages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
 
 // Warps that fetch what a block multiplies, a warpgroup of them.
 inline constexpr int kFetchers = kWarpgroup / kWarp;

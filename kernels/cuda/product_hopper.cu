@@ -51,18 +51,6 @@ TUTTI_DEVICE WideTile TileAt(const ProductArgs& args, int32_t index) {
   return WideTileAt(index, RowBlocks<Shape>(args), OutBlocks<Shape>(args), Shape::kGroup);
 }
 
-// A place in the ring that goes round with the chunks of all tiles of a block.
-struct RingPlace {
-  int32_t stage = 0;
-  uint32_t parity = 0;  // of the stage's phase
-  TUTTI_DEVICE void Advance() {
-    if (++stage == kWideStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 // The barriers of a block's memory. `full` of a stage: its chunk is there; `empty`: all warps have
 // read it.
 template <class Shape>
@@ -129,7 +117,7 @@ TUTTI_DEVICE void FetchTiles(const ProductArgs& args, const WideBlock<Shape>& bl
       }
       from += count * chunk_bytes;
       chunk += count;
-      place.Advance();
+      place.Advance(kWideStages);
     }
   }
 }
@@ -221,7 +209,7 @@ class TileMultiplier {
       if (stage > 0) Release();
       Begin(sum, 1, odd);
       WgmmaWait<1>();
-      next_.Advance();
+      next_.Advance(kWideStages);
     }
     if (stages > 0) {
       WgmmaWait<0>();
@@ -231,7 +219,7 @@ class TileMultiplier {
       AwaitPhase(block_.full + next_.stage, next_.parity);
       Begin(sum, 0, even);
       WgmmaWait<0>();
-      next_.Advance();
+      next_.Advance(kWideStages);
       Release();
     }
     AcceptSums(sum);

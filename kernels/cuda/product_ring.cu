@@ -81,18 +81,6 @@ class RingWalk {
   int32_t chunk_ = 0, end_ = 0;
 };
 
-// A place in the ring.
-struct RingPlace {
-  int32_t stage = 0;
-  uint32_t parity = 0;  // of the stage's phase
-  TUTTI_DEVICE void Advance(int32_t stages) {
-    if (++stage == stages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 // The barriers of a block's memory. `full` of a stage: its chunks are there; `empty`: all warps
 // have read them.
 template <class Shape>
