@@ -276,6 +276,7 @@ absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
   TUTTI_RETURN_IF_ERROR(CheckLabel(message.request_id()));
   TUTTI_RETURN_IF_ERROR(CheckModelName(message.model(), model));
   TUTTI_RETURN_IF_ERROR(CheckSalt(message.cache_salt()));
+  if (message.has_grammar()) return Bad("grammar", "is not served yet");
   const v1::SamplingParams& params = message.sampling();
   BuiltRequest built;
   // The cheap checks first: a long prompt is not tokenized for a request that will be refused

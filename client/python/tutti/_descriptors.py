@@ -31,7 +31,7 @@ def compile_proto() -> bytes:
     with tempfile.TemporaryDirectory(prefix="tutti-descriptors-") as made:
         target = os.path.join(made, FILE)
         done = subprocess.run([*_protoc(), f"--proto_path={folder}", f"--descriptor_set_out={target}",
-                               os.path.join(folder, _PROTO)], text=True, capture_output=True)
+                               "--include_imports", os.path.join(folder, _PROTO)], text=True, capture_output=True)
         if done.returncode != 0:
             raise RuntimeError(f"protoc cannot read {_PROTO}: {done.stderr}")
         with open(target, "rb") as file:
