@@ -89,6 +89,13 @@ class Automaton::Closure {
       case NodeKind::kString:
         ExpandString(p, node);
         return;
+      case NodeKind::kFree:
+        readings_.push_back(p);
+        if (p.b == 0) {
+          const FreeNode& free = graph_.frees[node.arg];
+          Add({free.until ? free.special : node.next, 0, 0, 0, p.returns});
+        }
+        return;
       case NodeKind::kNumber:
         readings_.push_back(p);
         if (graph_.numbers[node.arg].Accepts({p.a, uint64_t{p.c} << 32 | p.b})) {
@@ -303,6 +310,8 @@ bool Automaton::TakesByte(const Reading& reading) const {
       return reading.c > 0;
     case NodeKind::kString:
       return reading.a != 0 && graph_.strings[node.arg].form == TextForm::kJsonString;
+    case NodeKind::kFree:
+      return reading.b != 0;
     case NodeKind::kKey:
       return reading.c != TextTrie::kRoot;
     default:
@@ -335,6 +344,8 @@ std::optional<Reading> Automaton::StepReading(const Reading& reading, uint8_t by
       return next.c == TextTrie::kNone ? std::nullopt : std::optional(next);
     case NodeKind::kString:
       return StepString(node, reading, byte);
+    case NodeKind::kFree:
+      return StepFree(node, reading, byte);
     case NodeKind::kNumber: {
       const auto state =
           graph_.numbers[node.arg].Step({reading.a, uint64_t{reading.c} << 32 | reading.b}, byte);

@@ -74,6 +74,7 @@ class Automaton {
   bool TakesByte(const Reading& reading) const;
   std::optional<Reading> StepReading(const Reading& reading, uint8_t byte);
   std::optional<Reading> StepString(const Node& node, Reading reading, uint8_t byte);
+  std::optional<Reading> StepFree(const Node& node, Reading reading, uint8_t byte) const;
   std::optional<Reading> StepClass(const Node& node, const Reading& reading, uint8_t byte) const;
   // Whether one of the characters that are possible leads on.
   bool SomeLeadsOn(uint32_t string, const Reading& reading, const PossibleCharacters& possible);

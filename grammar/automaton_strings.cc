@@ -53,6 +53,21 @@ std::optional<Reading> Automaton::StepString(const Node& node, Reading reading, 
   return reading;
 }
 
+std::optional<Reading> Automaton::StepFree(const Node& node, Reading reading, uint8_t byte) const {
+  const FreeNode& free = graph_.frees[node.arg];
+  const DecodedByte decoded = DecodeByte(TextForm::kPlain, reading.b, byte);
+  if (decoded.kind == DecodedByte::Kind::kRefused) return std::nullopt;
+  const uint32_t state = free.search.Step(reading.a, byte);
+  if (state == TextSearch::kFound) {
+    if (!free.until) return std::nullopt;
+    return Reading{node.next, 0, 0, 0, reading.returns};
+  }
+  if (!free.until && !free.search.CanMiss(state, decoded.state)) return std::nullopt;
+  reading.a = state;
+  reading.b = decoded.state;
+  return reading;
+}
+
 bool Automaton::SomeLeadsOn(uint32_t string, const Reading& reading,
                             const PossibleCharacters& possible) {
   const StringMachine& machine = graph_.strings[string].machine;

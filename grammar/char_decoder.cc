@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "grammar/text_cursor.h"
+#include "grammar/text_pieces.h"
 
 namespace tutti::grammar {
 namespace {
@@ -189,5 +190,17 @@ DecodedByte DecodeByte(TextForm form, DecoderState state, uint8_t byte) {
 }
 
 PossibleCharacters Possible(DecoderState state) { return PossibleOf(Unpack(state)); }
+
+absl::Status CheckUtf8(std::string_view text) {
+  DecoderState state = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const DecodedByte byte = DecodeByte(TextForm::kPlain, state, static_cast<uint8_t>(text[i]));
+    if (byte.kind == DecodedByte::Kind::kRefused || (byte.state != 0 && i + 1 == text.size())) {
+      return absl::InvalidArgumentError(Concat("not UTF-8 at byte ", i));
+    }
+    state = byte.state;
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace tutti::grammar

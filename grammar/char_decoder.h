@@ -6,7 +6,9 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
+#include "base/status.h"
 #include "grammar/char_set.h"
 
 namespace tutti::grammar {
@@ -32,5 +34,8 @@ struct PossibleCharacters {
   int count = 0;
 };
 PossibleCharacters Possible(DecoderState state);
+
+// InvalidArgument with the byte for what is no UTF-8.
+absl::Status CheckUtf8(std::string_view text);
 
 }  // namespace tutti::grammar

@@ -61,6 +61,79 @@ TEST(EbnfTest, EmptyRules) {
   EXPECT_EQ(Ebnf(source, "yyyx"), "no");
 }
 
+TEST(EbnfTest, SchemasInside) {
+  const std::string_view source = R"x(
+    root ::= "<call>" %json {"type":"object","properties":{"a}\"":{"type":"integer"}},
+                             "additionalProperties":false} "</call>"
+           | %json {"$ref":"#/$defs/n","$defs":{"n":{"anyOf":[{"$ref":"#/$defs/m"},
+                    {"type":"array","items":{"$ref":"#"}}]},
+                    "m":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/o"}]},
+                    "o":{"anyOf":[{"type":"boolean"},{"$ref":"#/$defs/m"}]}}} root2?
+    root2 ::= ";" root
+  )x";
+  EXPECT_EQ(Ebnf(source, R"(<call>{"a}\"":1}</call>)"), "yes");
+  EXPECT_EQ(Ebnf(source, R"(<call>{"a}\"":1.5)"), "no");
+  EXPECT_EQ(Ebnf(source, "[null,[true,[]]]"), "yes");
+  EXPECT_EQ(Ebnf(source, "[null,[true,[]]];<call>{}</call>"), "yes");
+  EXPECT_EQ(Ebnf(source, "[null];"), "part");
+  EXPECT_EQ(Judge(SourceKind::kEbnf, "r ::= %json {\"type\":\"array\"} \"x\"", "[ 1 ]x",
+                  Whitespace::kBounded),
+            "yes");
+  // Every call of the same text is the same rule.
+  std::string many = "r ::= \"x\"";
+  for (int i = 0; i < 2'000; ++i) many += " | %json {\"type\":\"object\"}";
+  EXPECT_EQ(Ebnf(many, R"({"a":[1,{"b":null}]})"), "yes");
+}
+
+TEST(EbnfTest, TextsWithoutOthers) {
+  EXPECT_EQ(Ebnf("r ::= %without \"<call>\"", ""), "yes");
+  EXPECT_EQ(Ebnf("r ::= %without \"<call>\"", "a<call é"), "yes");
+  EXPECT_EQ(Ebnf("r ::= %without \"<call>\"", "a<<call>"), "no");
+  // One that goes on where another fails, one inside another, one behind another.
+  const std::string_view three = R"(r ::= %without "abcd" "bce" "cc")";
+  for (const std::string_view bad : {"abcd", "abce", "xabce", "ababce", "acc", "ccc", "abcc"}) {
+    EXPECT_EQ(Ebnf(three, bad), "no") << bad;
+  }
+  for (const std::string_view good : {"abcabcabc", "bcbcbd", "abc", "cbce"}) {
+    EXPECT_EQ(Ebnf(three, good), good == "cbce" ? "no" : "yes") << good;
+  }
+  EXPECT_EQ(Ebnf(R"(r ::= %without "ab" "abc")", "aab"), "no");
+  EXPECT_EQ(Ebnf(R"(r ::= %without "abc" "ab")", "aab"), "no");
+  EXPECT_EQ(Ebnf(R"(r ::= (%without "ab") "abab")", "aabab"), "yes");
+  EXPECT_EQ(Ebnf(R"(r ::= "x" (%without "</" | %without "<?"){2} "y")", "x</<?y"), "yes");
+  EXPECT_EQ(Ebnf("r ::= %without \"x\"", "\xFF"), "no");
+  EXPECT_EQ(Ebnf("r ::= %without \"x\"", "\xC3"), "part");
+  // No character of two bytes goes on from this one.
+  std::string all = "r ::= %without";
+  for (int i = 0x80; i < 0xC0; ++i) {
+    all += " \"\xC3";
+    all += static_cast<char>(i);
+    all += '"';
+  }
+  EXPECT_EQ(Ebnf(all, "\xC3"), "no");
+  EXPECT_EQ(Ebnf(all, "\xC4"), "part");
+}
+
+TEST(EbnfTest, SpecialTokens) {
+  const auto tokens = ByteTokens({"<|x", "<|x|>", "<|y|>"}, {"<|x|>", "<|y|>", "<|x"});
+  const auto matcher = [&](std::string_view source) {
+    return Matcher(std::make_shared<Automaton>(MakeGrammar(SourceKind::kEbnf, source), tokens));
+  };
+  Matcher special = matcher("r ::= %special \"<|x|>\" [a-b]");
+  EXPECT_THAT(AllowedIds(&special), testing::ElementsAre(259));
+  ASSERT_TRUE(special.AcceptToken(259).ok());
+  EXPECT_THAT(AllowedIds(&special), testing::ElementsAre('a', 'b'));
+  Matcher ordinary = matcher("r ::= \"<|x|>\" | %without \"<|x|>\"");
+  const std::vector<TokenId> allowed = AllowedIds(&ordinary);
+  for (const TokenId id : {256, 257, 258}) EXPECT_THAT(allowed, testing::Contains(id));
+  for (const TokenId id : {255, 259, 260, 261}) {
+    EXPECT_THAT(allowed, testing::Not(testing::Contains(id)));
+  }
+  EXPECT_FALSE(ordinary.AcceptToken(259).ok());
+  EXPECT_THAT(MakeGrammar(SourceKind::kEbnf, "r ::= %special \"<|x|>\"")->specials(),
+              testing::ElementsAre("<|x|>"));
+}
+
 TEST(EbnfTest, RefusedByName) {
   const auto refusal = [](std::string_view source) { return Refusal(SourceKind::kEbnf, source); };
   EXPECT_THAT(refusal("r ::= r \"a\" | \"b\""), HasSubstr("rule r begins with itself"));
@@ -74,6 +147,14 @@ TEST(EbnfTest, RefusedByName) {
   EXPECT_THAT(refusal(""), HasSubstr("no rule"));
   EXPECT_THAT(refusal("r ::= \"a\" r"), HasSubstr("no text satisfies"));
   EXPECT_THAT(refusal("r ::= \"\\d\""), HasSubstr("a class, where a character must be"));
+  EXPECT_THAT(refusal("r ::= %json {\"type\":7}"), HasSubstr("%json at byte 6: /type: no type"));
+  EXPECT_THAT(refusal("r ::= %json {\"a\":{\"}\"}"), HasSubstr("without a whole object of JSON"));
+  EXPECT_THAT(refusal("r ::= %json true"), HasSubstr("without a whole object of JSON"));
+  EXPECT_THAT(refusal("r ::= %without"), HasSubstr("not a string"));
+  EXPECT_THAT(refusal("r ::= %special \"\""), HasSubstr("an empty string"));
+  EXPECT_THAT(refusal("r ::= %other \"x\""), HasSubstr("none of %json, %without"));
+  EXPECT_THAT(refusal("r ::= %without \"" + std::string(1025, 'x') + "\""),
+              HasSubstr("more than 1024 bytes"));
 }
 
 }  // namespace

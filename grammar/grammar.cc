@@ -17,22 +17,12 @@ namespace {
 
 Grammar::Digest DigestOf(const GrammarSource& source) {
   std::string all = {static_cast<char>(source.kind), static_cast<char>(source.whitespace)};
-  all += source.text;
+  for (const std::string* part : {&source.text, &source.preface.open, &source.preface.close}) {
+    all += Concat(part->size(), " ", *part);
+  }
   Grammar::Digest digest;
   SHA256(reinterpret_cast<const unsigned char*>(all.data()), all.size(), digest.data());
   return digest;
-}
-
-absl::Status CheckUtf8(std::string_view text) {
-  DecoderState state = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const DecodedByte byte = DecodeByte(TextForm::kPlain, state, static_cast<uint8_t>(text[i]));
-    if (byte.kind == DecodedByte::Kind::kRefused || (byte.state != 0 && i + 1 == text.size())) {
-      return absl::InvalidArgumentError(Concat("not UTF-8 at byte ", i));
-    }
-    state = byte.state;
-  }
-  return absl::OkStatus();
 }
 
 // The rule that is the whole text, from `entry` on.
@@ -76,18 +66,26 @@ absl::StatusOr<Graph> ReadChoice(const GrammarSource& source) {
   return graph;
 }
 
-absl::StatusOr<Graph> Read(const GrammarSource& source, std::vector<std::string>* names) {
+absl::StatusOr<Graph> ReadJson(std::string_view schema, Whitespace whitespace, BuildWork* work) {
+  Graph graph;
+  graph.end = graph.Add({NodeKind::kEnd});
+  TUTTI_ASSIGN_OR_RETURN(graph.root, ReadSchema(schema, whitespace, work, &graph));
+  return graph;
+}
+
+absl::StatusOr<Graph> Read(const GrammarSource& source, BuildWork* work,
+                           std::vector<std::string>* names) {
   switch (source.kind) {
     case SourceKind::kJsonSchema:
-      return ReadSchema(source.text, source.whitespace);
+      return ReadJson(source.text, source.whitespace, work);
     case SourceKind::kJsonObject:
-      return ReadSchema(R"({"type":"object"})", source.whitespace);
+      return ReadJson(R"({"type":"object"})", source.whitespace, work);
     case SourceKind::kRegex:
       return ReadRegex(source);
     case SourceKind::kChoice:
       return ReadChoice(source);
     case SourceKind::kEbnf:
-      return ReadEbnf(source.text, names);
+      return ReadEbnf(source.text, source.whitespace, work, names);
   }
   return absl::InvalidArgumentError("a kind of grammar that is not known");
 }
@@ -118,8 +116,10 @@ absl::StatusOr<std::shared_ptr<const Grammar>> Grammar::Create(const GrammarSour
   }
   TUTTI_RETURN_IF_ERROR(Annotate(CheckUtf8(source.text), name));
   std::vector<std::string> names;
-  absl::StatusOr<Graph> graph = Read(source, &names);
+  BuildWork work;
+  absl::StatusOr<Graph> graph = Read(source, &work, &names);
   if (!graph.ok()) return Annotate(graph.status(), name);
+  TUTTI_RETURN_IF_ERROR(AddPreface(source.preface, &*graph));
   if (absl::Status status = graph->Finish(names); !status.ok()) return Annotate(status, name);
   return std::shared_ptr<const Grammar>(new Grammar(*std::move(graph), DigestOf(source)));
 }

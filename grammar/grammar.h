@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "grammar/graph.h"
+#include "grammar/preface.h"
 #include "grammar/whitespace.h"
 
 namespace tutti::grammar {
@@ -25,6 +27,7 @@ struct GrammarSource {
   SourceKind kind = SourceKind::kJsonSchema;
   std::string text;
   Whitespace whitespace = Whitespace::kCompact;  // of JSON
+  Preface preface = {};
 };
 
 // Immutable, whatever uses it.  Thread: any.
@@ -39,9 +42,12 @@ class Grammar {
   // text; ResourceExhausted for one beyond the limits.
   static absl::StatusOr<std::shared_ptr<const Grammar>> Create(const GrammarSource& source);
 
-  // Of the source, SHA-256: equal sources are equal grammars.
+  // Of all of the source, SHA-256: equal sources are equal grammars.
   const Digest& digest() const { return digest_; }
   const Graph& graph() const { return graph_; }
+  // Texts of the special tokens that %special asks for: where a vocabulary lacks one, nothing may
+  // come in its place.
+  const std::vector<std::string>& specials() const { return graph_.specials; }
 
  private:
   Grammar(Graph graph, const Digest& digest) : graph_(std::move(graph)), digest_(digest) {}

@@ -4,21 +4,27 @@
 
 namespace tutti::grammar {
 
-std::shared_ptr<const TokenTrie> ByteTokens(const std::vector<std::string>& more) {
+std::shared_ptr<const TokenTrie> ByteTokens(const std::vector<std::string>& more,
+                                            const std::vector<std::string>& special) {
   std::vector<std::string> bytes;
   for (int b = 0; b < 256; ++b) bytes.emplace_back(1, static_cast<char>(b));
   bytes.insert(bytes.end(), more.begin(), more.end());
+  std::vector<TokenId> special_ids;
+  for (const std::string& text : special) {
+    special_ids.push_back(static_cast<TokenId>(bytes.size()));
+    bytes.push_back(text);
+  }
   CHECK(bytes.size() <= kEndOfTest);
   const std::vector<std::string_view> views(bytes.begin(), bytes.end());
   const std::vector<TokenId> ends = {kEndOfTest};
-  auto trie = TokenTrie::Create(views, ends, kEndOfTest + 1);
+  auto trie = TokenTrie::Create(views, ends, kEndOfTest + 1, special_ids);
   CHECK(trie.ok()) << trie.status();
   return std::make_shared<const TokenTrie>(*std::move(trie));
 }
 
 std::shared_ptr<const Grammar> MakeGrammar(SourceKind kind, std::string_view text,
-                                           Whitespace whitespace) {
-  auto grammar = Grammar::Create({kind, std::string(text), whitespace});
+                                           Whitespace whitespace, const Preface& preface) {
+  auto grammar = Grammar::Create({kind, std::string(text), whitespace, preface});
   CHECK(grammar.ok()) << grammar.status();
   return *grammar;
 }
@@ -29,8 +35,9 @@ std::shared_ptr<Automaton> MakeAutomaton(SourceKind kind, std::string_view text,
 }
 
 std::string Judge(SourceKind kind, std::string_view source, std::string_view text,
-                  Whitespace whitespace) {
-  Matcher matcher(std::make_shared<Automaton>(MakeGrammar(kind, source, whitespace), ByteTokens()));
+                  Whitespace whitespace, const Preface& preface) {
+  Matcher matcher(
+      std::make_shared<Automaton>(MakeGrammar(kind, source, whitespace, preface), ByteTokens()));
   if (!matcher.Accept(text).ok()) return "no";
   const auto complete = matcher.IsComplete();
   CHECK(complete.ok()) << complete.status();

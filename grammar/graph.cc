@@ -1,9 +1,11 @@
 #include "grammar/graph.h"
 
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "grammar/limits.h"
+#include "grammar/rule_ranks.h"
 #include "grammar/text_pieces.h"
 
 namespace tutti::grammar {
@@ -63,6 +65,10 @@ class Passing {
         return;
       case NodeKind::kString:
         if (!empty_ || MatchesEmpty(graph_.strings[node.arg])) visit(node.next);
+        return;
+      case NodeKind::kFree:
+        if (!empty_ || !graph_.frees[node.arg].until) visit(node.next);
+        if (graph_.frees[node.arg].until) visit(graph_.frees[node.arg].special);
         return;
       case NodeKind::kNumber:
       case NodeKind::kKey:
@@ -213,39 +219,21 @@ class Finisher {
   // Orders rules so that callers before any byte come first; the name of one that calls itself.
   absl::Status FindRanks(const std::vector<std::string>& names) {
     const Passing passing(*graph_, graph_->nullable, /*empty=*/true);
-    std::vector<std::vector<RuleId>> called(graph_->rules.size());
-    std::vector<uint32_t> callers(graph_->rules.size());
-    graph_->rank.assign(called.size(), 0);
-    bool any_calls = false;
-    for (RuleId rule = 0; rule < called.size(); ++rule) {
+    std::vector<RuleUses> uses(graph_->rules.size());
+    for (RuleId rule = 0; rule < uses.size(); ++rule) {
       Walk(passing, rule, [&](NodeId id) {
         const NodeKind kind = graph_->nodes[id].kind;
         // The values of objects and arrays come behind a bracket.
         if (kind == NodeKind::kObject || kind == NodeKind::kArray) return;
-        any_calls |= kind == NodeKind::kCall || kind == NodeKind::kRepeat;
         VisitCalled(*graph_, id, [&](RuleId used) {
-          called[rule].push_back(used);
-          ++callers[used];
+          (kind == NodeKind::kGoto ? uses[rule].gotos : uses[rule].calls).push_back(used);
         });
       });
     }
-    // Schemas have none: their unions may meet themselves.
-    if (!any_calls) return absl::OkStatus();
-    std::vector<RuleId> order;
-    for (RuleId rule = 0; rule < called.size(); ++rule) {
-      if (callers[rule] == 0) order.push_back(rule);
-    }
-    for (size_t i = 0; i < order.size(); ++i) {
-      graph_->rank[order[i]] = static_cast<uint32_t>(i);
-      for (const RuleId used : called[order[i]]) {
-        if (--callers[used] == 0) order.push_back(used);
-      }
-    }
-    if (order.size() == called.size()) return absl::OkStatus();
-    RuleId culprit = 0;
-    while (callers[culprit] == 0) ++culprit;
+    const std::optional<RuleId> culprit = FindRuleRanks(uses, &graph_->rank);
+    if (!culprit) return absl::OkStatus();
     return absl::InvalidArgumentError(Concat(
-        "rule ", culprit < names.size() ? names[culprit] : Concat(culprit),
+        "rule ", *culprit < names.size() ? names[*culprit] : Concat(*culprit),
         " begins with itself: left recursion is not served, write the repetition to the right"));
   }
 

@@ -16,6 +16,7 @@
 #include "grammar/char_set.h"
 #include "grammar/number_machine.h"
 #include "grammar/string_machine.h"
+#include "grammar/text_search.h"
 #include "grammar/text_trie.h"
 
 namespace tutti::grammar {
@@ -31,6 +32,7 @@ enum class NodeKind : uint8_t {
   kTexts,   // one of the texts of tries[arg]; c: the node there
   kString,  // strings[arg], without the first quote; a: state, b: character under way, c: length
   kNumber,  // numbers[arg]; a: phase, b and c: value
+  kFree,    // frees[arg]; a: state of its search, b: character under way
   kKey,     // a property's key of objects[arg], and its quotes; a, b as kObject, c: the node there
   // These take none.
   kCall,     // of rule arg, then the next node
@@ -62,6 +64,13 @@ inline constexpr uint32_t kEndless = std::numeric_limits<uint32_t>::max();
 struct StringNode {
   StringMachine machine;
   TextForm form = TextForm::kPlain;
+};
+
+// Text in UTF-8 with none of some strings in it.
+struct FreeNode {
+  TextSearch search;
+  bool until = false;  // it goes on, and ends with the first of them
+  NodeId special = 0;  // of `until`: ends it too, between two characters
 };
 
 struct RepeatNode {
@@ -143,6 +152,8 @@ struct Graph {
   std::vector<TextTrie> tries;
   std::vector<StringNode> strings;
   std::vector<NumberMachine> numbers;
+  std::vector<FreeNode> frees;
+  std::vector<std::string> specials;  // special tokens that are asked for
   std::vector<std::vector<NodeId>> splits;
   std::vector<RepeatNode> repeats;
   std::vector<ObjectNode> objects;

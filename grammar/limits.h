@@ -15,6 +15,13 @@ inline constexpr size_t kSourceBytesMax = 1 << 20;
 // recursively, a few hundred bytes of stack a level.
 inline constexpr int kSourceDepthMax = 128;
 
+// Bytes of the marks around a preface.
+inline constexpr size_t kPrefaceBytesMax = 256;
+
+// Bytes of the strings of one %without, and entries of the tables of all: 4 MB.
+inline constexpr size_t kSearchBytesMax = 1024;
+inline constexpr size_t kSearchEntriesMax = 1'000'000;
+
 // JSON values of a source, each held as a node of some 100 bytes: 40 MB at most.
 inline constexpr size_t kSourceValuesMax = 400'000;
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -125,6 +126,13 @@ TEST(MatcherTest, DigestsNameSources) {
   EXPECT_NE(one, digest(SourceKind::kJsonSchema, "true", Whitespace::kCompact));
   EXPECT_NE(digest(SourceKind::kRegex, "[1]", Whitespace::kCompact),
             digest(SourceKind::kEbnf, "a::=[1]", Whitespace::kCompact));
+  std::set<Grammar::Digest> digests = {one};
+  for (const Preface& preface : {Preface{"", "ab"}, Preface{"a", "b"}, Preface{"ab", "c"},
+                                 Preface{"a", "bc"}, Preface{"1 a", "b"}}) {
+    digests.insert(
+        MakeGrammar(SourceKind::kJsonSchema, "{}", Whitespace::kCompact, preface)->digest());
+  }
+  EXPECT_EQ(digests.size(), 6U);
 }
 
 TEST(TokenTrieTest, Errors) {
@@ -132,6 +140,8 @@ TEST(TokenTrieTest, Errors) {
   const std::vector<TokenId> ends = {5};
   EXPECT_FALSE(TokenTrie::Create(bytes, ends, 5).ok());
   EXPECT_FALSE(TokenTrie::Create(bytes, {}, 1).ok());
+  EXPECT_FALSE(TokenTrie::Create(bytes, ends, 6, std::vector<TokenId>{2}).ok());
+  EXPECT_EQ(TokenTrie::Create(bytes, ends, 6, std::vector<TokenId>{1})->Bytes(1), "\xFF\x62\xFF");
   const auto trie = TokenTrie::Create(bytes, ends, 6);
   ASSERT_TRUE(trie.ok());
   EXPECT_TRUE(trie->IsEnd(5));

@@ -9,14 +9,13 @@
 
 namespace tutti::grammar {
 
-SchemaReader::SchemaReader(SchemaSource source, Whitespace whitespace)
-    : source_(std::move(source)), values_(&source_), whitespace_(whitespace) {}
+SchemaReader::SchemaReader(SchemaSource source, Whitespace whitespace, Graph* graph)
+    : source_(std::move(source)), values_(&source_), whitespace_(whitespace), graph_(*graph) {}
 
-absl::StatusOr<Graph> SchemaReader::Read() {
-  graph_.end = graph_.Add({NodeKind::kEnd});
+absl::StatusOr<RuleId> SchemaReader::Read() {
   return_ = graph_.Add({NodeKind::kReturn});
   nothing_ = graph_.Add({NodeKind::kNothing});
-  graph_.root = RuleFor({{&source_.root(), false}});
+  const RuleId root = RuleFor({{&source_.root(), false}});
   while (!work_.empty()) {
     const auto [rule, parts] = std::move(work_.front());
     work_.pop_front();
@@ -26,7 +25,7 @@ absl::StatusOr<Graph> SchemaReader::Read() {
           Concat("more than ", kNodesMax, " nodes or ", kRulesMax, " rules"));
     }
   }
-  return std::move(graph_);
+  return root;
 }
 
 RuleId SchemaReader::RuleFor(SchemaParts parts) {
@@ -184,9 +183,10 @@ NodeId SchemaReader::Split(std::vector<NodeId> alternatives) {
   return graph_.Add({NodeKind::kSplit, 0, static_cast<uint32_t>(graph_.splits.size()) - 1});
 }
 
-absl::StatusOr<Graph> ReadSchema(std::string_view text, Whitespace whitespace) {
-  TUTTI_ASSIGN_OR_RETURN(SchemaSource source, SchemaSource::Parse(text));
-  SchemaReader reader(std::move(source), whitespace);
+absl::StatusOr<RuleId> ReadSchema(std::string_view text, Whitespace whitespace, BuildWork* work,
+                                  Graph* graph) {
+  TUTTI_ASSIGN_OR_RETURN(SchemaSource source, SchemaSource::Parse(text, work));
+  SchemaReader reader(std::move(source), whitespace, graph);
   return reader.Read();
 }
 

@@ -33,9 +33,10 @@ using PlainSchemas = std::vector<const JsonValue*>;
 // objects (schema_objects.cc) are matters of their own.  Thread: one.
 class SchemaReader {
  public:
-  SchemaReader(SchemaSource source, Whitespace whitespace);
+  SchemaReader(SchemaSource source, Whitespace whitespace, Graph* graph);
 
-  absl::StatusOr<Graph> Read();
+  // The rule of the whole schema.
+  absl::StatusOr<RuleId> Read();
 
  private:
   struct Union {
@@ -133,7 +134,7 @@ class SchemaReader {
   SchemaSource source_;
   SchemaValues values_;
   const Whitespace whitespace_;
-  Graph graph_;
+  Graph& graph_;
   NodeId return_ = 0;
   NodeId nothing_ = 0;
   std::map<SchemaParts, RuleId> rules_;

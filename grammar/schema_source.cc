@@ -85,8 +85,8 @@ uint8_t TypeOf(const JsonValue& value) {
   return 0;
 }
 
-absl::StatusOr<SchemaSource> SchemaSource::Parse(std::string_view text) {
-  SchemaSource source;
+absl::StatusOr<SchemaSource> SchemaSource::Parse(std::string_view text, BuildWork* work) {
+  SchemaSource source(work);
   TUTTI_ASSIGN_OR_RETURN(source.root_, ParseJsonTree(text));
   const JsonValue* draft = source.root_.Find("$schema");
   if (draft == nullptr) return source;
@@ -157,12 +157,6 @@ absl::Status SchemaSource::TooMuch(const JsonValue& schema, std::string_view key
                                    const TextPiece& what) const {
   return absl::ResourceExhaustedError(
       Concat(PathOf(schema), keyword.empty() ? "" : "/", keyword, ": ", what.text()));
-}
-
-absl::Status SchemaSource::Spend(int64_t work) {
-  work_ += work;
-  if (work_ <= kBuildWorkMax) return absl::OkStatus();
-  return absl::ResourceExhaustedError("the schema takes too much work to read");
 }
 
 uint8_t SchemaSource::Types(const JsonValue& schema) const {

@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/status.h"
+#include "grammar/build_work.h"
 #include "grammar/json_tree.h"
 #include "grammar/text_pieces.h"
 
@@ -34,7 +35,7 @@ uint8_t TypeOf(const JsonValue& value);
 class SchemaSource {
  public:
   // Errors: as ParseJsonTree; InvalidArgument for `$schema` of a draft that is not served.
-  static absl::StatusOr<SchemaSource> Parse(std::string_view text);
+  static absl::StatusOr<SchemaSource> Parse(std::string_view text, BuildWork* work);
 
   const JsonValue& root() const { return root_; }
   // Draft 7: `$ref` hides what stands beside it.
@@ -66,10 +67,12 @@ class SchemaSource {
   // Of `type`; all where it is not there.
   uint8_t Types(const JsonValue& schema) const;
 
-  // Counts work; ResourceExhausted beyond kBuildWorkMax.
-  absl::Status Spend(int64_t work);
+  // Counts work.
+  absl::Status Spend(int64_t units) { return work_->Spend(units); }
 
  private:
+  explicit SchemaSource(BuildWork* work) : work_(work) {}
+
   struct Whereabouts {
     const JsonValue* parent = nullptr;
     std::string_view keyword;
@@ -92,7 +95,7 @@ class SchemaSource {
   std::map<std::string, const JsonValue*, std::less<>> anchors_;
   absl::flat_hash_map<const JsonValue*, Whereabouts> whereabouts_;
   absl::flat_hash_map<const JsonValue*, bool> checked_;
-  int64_t work_ = 0;
+  BuildWork* work_;
 };
 
 }  // namespace tutti::grammar

@@ -68,7 +68,8 @@ TokenTrie::Part MakePart(std::vector<Entry> entries) {
 }  // namespace
 
 absl::StatusOr<TokenTrie> TokenTrie::Create(std::span<const std::string_view> bytes,
-                                            std::span<const TokenId> ends, int64_t size) {
+                                            std::span<const TokenId> ends, int64_t size,
+                                            std::span<const TokenId> special) {
   if (size < static_cast<int64_t>(bytes.size())) {
     return absl::InvalidArgumentError(Concat(bytes.size(), " tokens of a vocabulary of ", size));
   }
@@ -82,20 +83,34 @@ absl::StatusOr<TokenTrie> TokenTrie::Create(std::span<const std::string_view> by
   std::vector<std::vector<Entry>> plain;  // by characters
   std::vector<Entry> all_plain;
   std::vector<Entry> others;
+  std::vector<bool> is_special(bytes.size());
+  for (const TokenId id : special) {
+    if (id < 0 || static_cast<size_t>(id) >= bytes.size()) {
+      return absl::InvalidArgumentError(Concat("special token ", id, " of ", bytes.size()));
+    }
+    is_special[static_cast<size_t>(id)] = true;
+  }
   trie.offsets_.push_back(0);
   for (size_t i = 0; i < bytes.size(); ++i) {
-    trie.arena_.insert(trie.arena_.end(), bytes[i].begin(), bytes[i].end());
+    std::string own(bytes[i]);
+    if (is_special[i] && !own.empty()) {
+      own = SpecialTokenBytes(own);
+    } else if (own.find('\xFF') != std::string::npos) {
+      own.clear();  // is in no text, and must not begin what stands for a special token
+    }
+    trie.arena_.insert(trie.arena_.end(), own.begin(), own.end());
     trie.offsets_.push_back(static_cast<uint32_t>(trie.arena_.size()));
   }
   for (size_t i = 0; i < bytes.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
-    if (bytes[i].empty() || bytes[i].size() > kTokenBytesMax || trie.IsEnd(id)) continue;
-    if (const auto characters = PlainCharacters(bytes[i])) {
+    const std::string_view own = trie.Bytes(id);
+    if (own.empty() || own.size() > kTokenBytesMax) continue;
+    if (const auto characters = PlainCharacters(own)) {
       plain.resize(std::max(plain.size(), *characters));
-      plain[*characters - 1].push_back({bytes[i], id});
-      all_plain.push_back({bytes[i], id});
+      plain[*characters - 1].push_back({own, id});
+      all_plain.push_back({own, id});
     } else {
-      others.push_back({bytes[i], id});
+      others.push_back({own, id});
     }
   }
   trie.plain_ = MakePart(std::move(all_plain));

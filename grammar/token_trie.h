@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,12 @@
 #include "base/status.h"
 
 namespace tutti::grammar {
+
+// What a special token of this text is in the tree. No text in UTF-8 has a byte 0xFF, so what is
+// written out in ordinary tokens never stands for it.
+inline std::string SpecialTokenBytes(std::string_view text) {
+  return '\xFF' + std::string(text) + '\xFF';
+}
 
 // Made once for a model. Immutable.  Thread: any.
 class TokenTrie {
@@ -29,16 +36,20 @@ class TokenTrie {
     std::vector<TokenId> ids;  // tokens that end at a node, several of the same bytes
   };
 
-  // `bytes` of each token, by id; empty for those that stand for no text (special ones, unused ids)
-  // and are never allowed. `ends`: the ids that end an answer, allowed where it may end; what bytes
-  // they have is not looked at. `size`: ids that the model computes, at least as many.
-  // Errors: InvalidArgument for an id of `ends` beyond `size`, or fewer ids than tokens.
+  // `bytes` of each token, by id; empty for those that stand for no text (unused ids) and are never
+  // allowed. `ends`: the ids that end an answer, allowed where it may end; what bytes they have is
+  // not looked at. `size`: ids that the model computes, at least as many. `special`: ids of special
+  // tokens, allowed only where a grammar asks for one of their text (SpecialTokenBytes).
+  // Errors: InvalidArgument for an id of `ends` or `special` beyond what is there, or fewer ids
+  // than tokens.
   static absl::StatusOr<TokenTrie> Create(std::span<const std::string_view> bytes,
-                                          std::span<const TokenId> ends, int64_t size);
+                                          std::span<const TokenId> ends, int64_t size,
+                                          std::span<const TokenId> special = {});
 
   int64_t size() const { return size_; }
   // Words of a mask: bit i % 32 of word i / 32 says whether id i is allowed.
   size_t words() const { return static_cast<size_t>((size_ + 31) / 32); }
+  // As in the tree; empty for those that are never allowed and for ends.
   std::string_view Bytes(TokenId id) const;
   bool IsEnd(TokenId id) const;
   const std::vector<TokenId>& ends() const { return ends_; }

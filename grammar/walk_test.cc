@@ -60,7 +60,8 @@ TEST(WalkTest, WhatEndsIsValidAndWhatIsCutHasAnEnd) {
   Random random(11);
   int ended = 0;
   for (const std::string_view schema : kSchemas) {
-    auto source = SchemaSource::Parse(schema);
+    BuildWork work;
+    auto source = SchemaSource::Parse(schema, &work);
     ASSERT_TRUE(source.ok());
     const auto automaton =
         std::make_shared<Automaton>(MakeGrammar(SourceKind::kJsonSchema, schema), tokens);
