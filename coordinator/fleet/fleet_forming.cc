@@ -141,7 +141,12 @@ bool Fleet::CanGrow(const std::vector<Worker*>& workers, Instant now) {
     grow_at_ = std::min(grow_at_, at);
     return false;
   }
-  return CanForm(std::move(idle), workers, now);
+  // Whoever pauses, a worker or a link, is asked for again when that is over.
+  const Instant form_at = std::exchange(form_at_, kInstantNever);
+  const bool can = CanForm(std::move(idle), workers, now);
+  grow_at_ = std::min(grow_at_, form_at_);
+  form_at_ = form_at;
+  return can;
 }
 
 // A formation without a link that failed lately, if another worker in the place of one of its ends
@@ -215,7 +220,7 @@ bool Fleet::CanForm(std::vector<Worker*> all, const std::vector<Worker*>& worker
             [](const Worker* a, const Worker* b) { return NaturallyBefore(a->id(), b->id()); });
   std::string pausing;
   const absl::StatusOr<std::vector<Offer>> offers = UsableOffers(std::move(all), now, &pausing);
-  return offers.ok() && ChooseFormation(*options_, *layout_.shape(), numbers_, *offers).ok();
+  return offers.ok() && ChooseApart(*layout_.shape(), *offers, now).ok();
 }
 
 FormingOutcome Fleet::Accept(std::optional<PipelineId> pipeline, Formation formation) {

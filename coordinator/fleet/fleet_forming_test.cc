@@ -263,6 +263,29 @@ TEST_F(FleetTest, ItGrowsAgainWhenOneHasComeToStay) {
   EXPECT_TRUE(fleet_->CanGrow({Find(1)}, now_));
 }
 
+// Its streams would wait for the link, while the pipeline of fewer serves them.
+TEST_F(FleetTest, ItGrowsWhenTheLinkThatItNeedsMayBeTried) {
+  options_ = TinyEngineOptions(/*stages=*/2);
+  Start();
+  Join(1, "w1");
+  ASSERT_TRUE(Form({{PipelineId(0), now_ - options_.reform_after}}).complete);
+  Find(1)->pipeline = 0;
+  Join(2, "w2");
+  now_ += options_.reform_after;
+  for (int failures = 0; failures < 5; ++failures) {
+    fleet_->faults()->OnLinkFailure("w1", "w2", "refused", now_);
+    fleet_->faults()->OnLinkFailure("w2", "w1", "refused", now_);
+  }
+  const Instant pause_end = fleet_->faults()->FindLinkFault("w1", "w2", now_)->pause_end;
+  ASSERT_GT(pause_end, now_);
+  EXPECT_FALSE(fleet_->CanGrow({Find(1)}, now_));
+  Form({}, {.any = true, .any_reduced = true});
+  EXPECT_FALSE(fleet_->FormingIsDue(now_));
+  now_ = pause_end;
+  EXPECT_TRUE(fleet_->FormingIsDue(now_)) << "it was forgotten";
+  EXPECT_TRUE(fleet_->CanGrow({Find(1)}, now_));
+}
+
 // It stays at last: nothing else happens that would have the fleet look again.
 TEST_F(FleetTest, OneThatCameAndWentIsWaitedFor) {
   options_ = TinyEngineOptions(/*stages=*/2);
