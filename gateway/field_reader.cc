@@ -123,6 +123,9 @@ void FieldReader::Refuse(const UnservedField& field) {
   if ((value->is_array() || value->is_object() || value->is_string()) && value->empty()) return;
   if (value->is_string() && value->get_ref<const std::string&>().empty()) return;
   if (*value == Json::parse(field.harmless.begin(), field.harmless.end(), nullptr, false)) return;
+  if (!field.instead.empty()) {
+    return Fail(field.name, absl::StrCat("is not served here; say ", std::string(field.instead)));
+  }
   Fail(field.name, field.harmless == "null"
                        ? std::string("is not served here yet; leave it out")
                        : absl::StrCat("is not served here yet; leave it out, or say ",

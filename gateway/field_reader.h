@@ -23,6 +23,8 @@ struct UnservedField {
   // JSON of a value that asks for nothing, beside null and what is empty; "*": all do, the field
   // never changes an answer.
   std::string_view harmless = "null";
+  // The field that is served in its place; empty: there is none.
+  std::string_view instead = {};
 };
 
 class FieldReader {

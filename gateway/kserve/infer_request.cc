@@ -9,11 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "door/limits.h"
 #include "gateway/field_reader.h"
+#include "gateway/grammar_fields.h"
 #include "gateway/kserve/model_facts.h"
 #include "gateway/kserve/sampling_text.h"
 #include "gateway/kserve/tensors.h"
 #include "gateway/limits.h"
 #include "gateway/sampling_fields.h"
+#include "gateway/written_json.h"
 
 namespace tutti::gateway {
 namespace {
@@ -32,6 +34,11 @@ constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"min_length", "min_tokens"},
     {"num_return_sequences", "n"},
 };
+// Objects that say what the answer may be, also as their text. The first is Triton's older name of
+// the second.
+constexpr std::string_view kOldOutputs = "guided_decoding";
+constexpr std::string_view kNewOutputs = "structured_outputs";
+constexpr std::string_view kAnswerFormats[] = {kOldOutputs, kNewOutputs, "response_format"};
 // The names of tensors with several texts; an empty one is none.
 constexpr std::string_view kLists[] = {"stop", "bad_words"};
 // Tensors that we do not serve, beside those of kUnserved in common_fields.cc.
@@ -50,9 +57,6 @@ constexpr UnservedField kUnservedTensors[] = {
     {"lora_task_id"},
     {"lora_weights"},
     {"lora_config"},
-    {"guided_decoding"},
-    {"guided_decoding_guide_type"},
-    {"guided_decoding_guide"},
     {"return_log_probs", "false"},
     {"return_context_logits", "false"},
     {"return_generation_logits", "false"},
@@ -69,6 +73,11 @@ constexpr std::pair<std::string_view, std::string_view> kWishes[] = {
     {"return_num_input_tokens", "num_input_tokens"},
     {"return_num_output_tokens", "num_output_tokens"},
 };
+
+bool IsAnswerFormat(std::string_view name) {
+  return std::find(std::begin(kAnswerFormats), std::end(kAnswerFormats), name) !=
+         std::end(kAnswerFormats);
+}
 
 absl::Status Bad(absl::string_view name, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(name, " ", what));
@@ -108,6 +117,10 @@ class Fields {
       if (ours == list && value.is_array()) DropEmpty(&value);
     }
     const std::string shown = place + name;
+    if (IsAnswerFormat(name)) {
+      if (name == kOldOutputs) ours = std::string(kNewOutputs);
+      TUTTI_RETURN_IF_ERROR(ReadFormatText(ours, shown, &value));
+    }
     // A value of type UINT64: its bits.
     if (ours == "seed" && place.empty() && value.is_number_unsigned()) {
       value = static_cast<int64_t>(value.get<uint64_t>());
@@ -122,13 +135,15 @@ class Fields {
   }
 
   const Json& body() const { return body_; }
+  // The text of those of its members that are objects.
+  std::string written() const { return "{" + written_ + "}"; }
   bool Has(const std::string& name) const { return body_.contains(name); }
   // The words of a mistake that was found here.
   absl::Status Explain(const ApiError& error) const {
     return RenameField(absl::InvalidArgumentError(error.message), shown_);
   }
-  // Paths for what the service says.
-  void SetPaths() {
+  // Paths for what the service says; `grammar`: of the field that says what the answer may be.
+  void SetPaths(const std::string& grammar) {
     for (const auto& [ours, shown] : shown_) {
       const bool outside = ours == "n" || ours == "priority" || ours == "cache_salt" ||
                            ours == "truncate_prompt_tokens";
@@ -137,6 +152,7 @@ class Fields {
                                                       : "sampling." + ours,
                                    shown);
     }
+    if (!grammar.empty()) AddGrammarPaths(Shown(grammar), &request_->paths);
     request_->paths.emplace_back("sampling", "");
     request_->paths.emplace_back("text", "text_input");
     request_->paths.emplace_back("request_id", "id");
@@ -152,8 +168,27 @@ class Fields {
     *list = std::move(kept);
   }
 
+  absl::Status ReadFormatText(const std::string& ours, const std::string& shown, Json* value) {
+    if (!value->is_string()) return absl::OkStatus();
+    const auto text = value->get<std::string>();
+    auto parsed = ParseObject(text);
+    if (std::holds_alternative<ApiError>(parsed)) return Bad(shown, "is not the text of an object");
+    *value = std::move(*std::get<ParsedJson>(parsed));
+    absl::StrAppend(&written_, written_.empty() ? "" : ",", "\"", ours, "\":", text);
+    return absl::OkStatus();
+  }
+
+  // A path of ours as the caller wrote its beginning.
+  std::string Shown(const std::string& path) const {
+    for (const auto& [ours, shown] : shown_) {
+      if (path.starts_with(ours)) return shown + path.substr(ours.size());
+    }
+    return path;
+  }
+
   InferRequest* const request_;
   Json body_ = Json::object();
+  std::string written_;
   FieldPaths shown_;
 };
 
@@ -189,6 +224,10 @@ absl::Status AddTensors(const ModelInferRequest& asked, Fields* fields) {
     if (!value.is_string()) return Bad(name, "is not one text");
     TUTTI_ASSIGN_OR_RETURN(Json sampling, ReadSamplingText(value.get_ref<const std::string&>()));
     for (auto& [key, member] : sampling.items()) {
+      // As it is written: the order of a schema's members is that of answers.
+      if (IsAnswerFormat(key) && member.is_object()) {
+        member = std::string(MemberAsWritten(value.get_ref<const std::string&>(), key));
+      }
       TUTTI_RETURN_IF_ERROR(fields->Add(key, std::move(member), "sampling_parameters."));
     }
   }
@@ -248,7 +287,33 @@ void ReadEcho(FieldReader* fields, bool stream, InferRequest* request) {
   request->prepend_input = !exclude.value_or(stream);
 }
 
-void ReadFields(FieldReader* fields, bool in_stream, int64_t vocabulary, InferRequest* request) {
+// What the answer may be, as TensorRT-LLM's ensemble says it. The path of the tensor; empty: none.
+std::string ReadGuide(FieldReader* fields, v1::GenerateRequest* call) {
+  constexpr char kType[] = "guided_decoding_guide_type", kGuide[] = "guided_decoding_guide";
+  const std::string type = fields->Text(kType).value_or("");
+  const std::string guide = fields->Text(kGuide).value_or("");
+  if (type.empty()) {
+    if (!guide.empty()) fields->Fail(kGuide, "needs guided_decoding_guide_type");
+    return "";
+  }
+  if (call->has_grammar()) fields->Fail(kType, "cannot be served beside structured_outputs");
+  if (type == "json") {
+    call->mutable_grammar()->mutable_json_object();
+  } else if (type == "json_schema") {
+    call->mutable_grammar()->set_json_schema(guide);
+  } else if (type == "regex") {
+    call->mutable_grammar()->set_regex(guide);
+  } else if (type == "ebnf_grammar") {
+    call->mutable_grammar()->set_ebnf(guide);
+  } else {
+    fields->Fail(kType, R"(must be "json", "json_schema", "regex" or "ebnf_grammar")");
+  }
+  return kGuide;
+}
+
+// The path of what the answer may be; empty: anything.
+std::string ReadFields(FieldReader* fields, const std::string& written, bool in_stream,
+                       int64_t vocabulary, InferRequest* request) {
   v1::SamplingParams* sampling = request->call.mutable_sampling();
   const auto text = fields->Text("text_input");
   if (!text.has_value()) fields->Fail("text_input", "is missing");
@@ -262,8 +327,11 @@ void ReadFields(FieldReader* fields, bool in_stream, int64_t vocabulary, InferRe
   ReadLogprobs(fields, request, sampling);
   request->stream = in_stream && stream;
   ReadEcho(fields, stream, request);
+  const std::string outputs = ReadGrammarFields(fields, written, &request->call);
+  const std::string guide = ReadGuide(fields, &request->call);
   for (const UnservedField& field : kUnservedTensors) fields->Refuse(field);
   RefuseUnserved(fields);
+  return outputs.empty() ? guide : outputs;
 }
 
 }  // namespace
@@ -286,9 +354,10 @@ absl::StatusOr<InferRequest> ReadInferRequest(const ModelInferRequest& asked, bo
   if (!in_stream) request.empty_final = false;  // the only response is the last
   TUTTI_RETURN_IF_ERROR(ReadOutputs(asked, &request));
   FieldReader reader(fields.body(), "");
-  ReadFields(&reader, in_stream, vocabulary, &request);
+  const std::string grammar =
+      ReadFields(&reader, fields.written(), in_stream, vocabulary, &request);
   if (reader.error().has_value()) return fields.Explain(*reader.error());
-  fields.SetPaths();
+  fields.SetPaths(grammar);
   return request;
 }
 

@@ -194,10 +194,10 @@ TEST(InferRequestTest, LogProbabilities) {
 
 TEST(InferRequestTest, WhatWouldChangeTheAnswerIsRefusedByName) {
   for (const char* json :
-       {R"({"prompt_logprobs": 1})", R"({"structured_outputs": "{}"})", R"({"lora_name": "a"})",
-        R"({"guided_decoding": {"regex": "a"}})", R"({"no_such_field": 1})", R"({"model": "a"})",
-        R"({"use_beam_search": true})", R"({"temperature": "hot"})", R"({"n": 0})",
-        R"({"top_k": 1.5})", R"({"logits_processors": ["a"]})"}) {
+       {R"({"prompt_logprobs": 1})", R"({"structured_outputs": "[]"})", R"({"lora_name": "a"})",
+        R"({"guided_decoding": 3})", R"({"guided_json": "{\"a\": 1}"})", R"({"no_such_field": 1})",
+        R"({"model": "a"})", R"({"use_beam_search": true})", R"({"temperature": "hot"})",
+        R"({"n": 0})", R"({"top_k": 1.5})", R"({"logits_processors": ["a"]})"}) {
     const std::string name = Json::parse(json).begin().key();
     EXPECT_THAT(Refusal(WithSampling(json)), StartsWith("sampling_parameters." + name + " "));
   }
@@ -218,6 +218,44 @@ TEST(InferRequestTest, WhatWouldChangeTheAnswerIsRefusedByName) {
   auto beams = Asking("a");
   AddNumber("beam_width", "INT32", int32_t{2}, &beams);
   EXPECT_THAT(Refusal(beams), StartsWith("beam_width "));
+}
+
+TEST(InferRequestTest, WhatTheAnswerMayBe) {
+  const auto read = [](const std::string& sampling) { return Read(WithSampling(sampling)); };
+  const InferRequest object =
+      read(R"({"structured_outputs": {"json": {"properties": {"b": {}, "a": {}}}}})");
+  EXPECT_EQ(object.call.grammar().json_schema(), R"({"properties": {"b": {}, "a": {}}})");
+  EXPECT_EQ(read(R"({"guided_decoding": {"regex": "a+", "backend": "x"}})").call.grammar().regex(),
+            "a+");
+  EXPECT_EQ(
+      read(R"({"structured_outputs": "{\"choice\": [\"a\"]}"})").call.grammar().choice().texts(0),
+      "a");
+  EXPECT_TRUE(
+      read(R"({"response_format": {"type": "json_object"}})").call.grammar().has_json_object());
+  auto parameter = Asking("a");
+  (*parameter.mutable_parameters())["structured_outputs"].set_string_param(
+      R"({"json": {"z": 1, "a": 2}})");
+  EXPECT_EQ(Read(parameter).call.grammar().json_schema(), R"({"z": 1, "a": 2})");
+  const auto words = [](const InferRequest& request, const char* said) {
+    return std::string(RenameField(absl::InvalidArgumentError(said), request.paths).message());
+  };
+  EXPECT_EQ(words(object, "grammar.json_schema: /not: is not served"),
+            "sampling_parameters.structured_outputs.json: /not: is not served");
+  EXPECT_EQ(words(Read(parameter), "grammar.json_schema is 9 bytes"),
+            "parameters.structured_outputs.json is 9 bytes");
+  const auto guided = [](const char* type, const char* guide) {
+    auto asked = Asking("a");
+    AddTexts("guided_decoding_guide_type", {type}, &asked);
+    if (*guide != 0) AddTexts("guided_decoding_guide", {guide}, &asked);
+    return asked;
+  };
+  EXPECT_TRUE(Read(guided("json", "")).call.grammar().has_json_object());
+  EXPECT_EQ(Read(guided("json_schema", "{}")).call.grammar().json_schema(), "{}");
+  EXPECT_EQ(Read(guided("regex", "a")).call.grammar().regex(), "a");
+  EXPECT_EQ(Read(guided("ebnf_grammar", "r ::= \"a\"")).call.grammar().ebnf(), "r ::= \"a\"");
+  EXPECT_EQ(words(Read(guided("regex", "(")), "grammar.regex: at byte 0"),
+            "guided_decoding_guide: at byte 0");
+  EXPECT_THAT(Refusal(guided("structural_tag", "x")), StartsWith("guided_decoding_guide_type "));
 }
 
 TEST(InferRequestTest, WhatIsNoRequestIsRefused) {

@@ -45,6 +45,8 @@ constexpr TensorFacts kInputs[] = {
     {"seed", inference::TYPE_UINT64},
     {"random_seed", inference::TYPE_UINT64},
     {"beam_width", inference::TYPE_INT32},
+    {"guided_decoding_guide_type", inference::TYPE_STRING},
+    {"guided_decoding_guide", inference::TYPE_STRING},
 };
 // Taken to be refused by name, or where they ask for nothing.
 constexpr std::string_view kRefusedInputs[] = {
@@ -59,8 +61,6 @@ constexpr std::string_view kRefusedInputs[] = {
     "lora_task_id",
     "lora_weights",
     "lora_config",
-    "guided_decoding_guide_type",
-    "guided_decoding_guide",
     "return_log_probs",
     "return_context_logits",
     "return_generation_logits",

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "gateway/grammar_fields.h"
 #include "gateway/limits.h"
 #include "gateway/openai/generation_request.h"
 #include "gateway/sampling_fields.h"
@@ -186,7 +187,8 @@ std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body, std:
     sampling->set_top_logprobs(static_cast<uint32_t>(*top));
   }
   ReadChat(&fields, text, call.mutable_chat());
-  request.wishes = ReadWishes(&fields);
+  ReadGrammar(&fields, text, &request, &call);
+  request.wishes = ReadWishes(&fields, {.body = text, .beside_format = IsJson(call.grammar())});
   for (const UnservedField& field : kUnservedOfChats) fields.Refuse(field);
   RefuseUnserved(&fields);
   if (fields.error().has_value()) return *fields.error();

@@ -26,6 +26,7 @@ void Append(AnswerPieces more, AnswerPieces* pieces) {
 ChoiceText::ChoiceText(std::shared_ptr<const ParseOptions> options, bool old_reasoning_name,
                        std::string answer_id, size_t index)
     : parses_(options != nullptr),
+      named_call_(options != nullptr && options->named_call),
       old_reasoning_name_(old_reasoning_name),
       answer_id_(std::move(answer_id)),
       index_(index),
@@ -105,8 +106,9 @@ OrderedJson ChoiceText::MessageJson(const AnswerPieces& pieces) const {
 }
 
 const char* ChoiceText::FinishReason(v1::FinishReason reason) const {
-  if (reason == v1::FINISH_REASON_STOP && parser_->has_calls()) return "tool_calls";
-  return FinishReasonText(reason);
+  if (reason != v1::FINISH_REASON_STOP || !parser_->has_calls()) return FinishReasonText(reason);
+  // OpenAI's and vLLM's word for a call that was named.
+  return named_call_ ? "stop" : "tool_calls";
 }
 
 }  // namespace tutti::gateway

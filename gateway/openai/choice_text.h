@@ -28,12 +28,14 @@ class ChoiceText {
   OrderedJson MessageJson(const AnswerPieces& pieces) const;
   // "stop", "length" or "tool_calls", of what has been taken.
   const char* FinishReason(v1::FinishReason reason) const;
+  // The name of a call of this choice.
+  std::string CallId(size_t call) const;
 
  private:
-  std::string CallId(size_t call) const;
   void SetReasoning(const std::string& text, OrderedJson* json) const;
 
   bool parses_;
+  bool named_call_;  // the request named the function, which is no end by calls
   bool old_reasoning_name_;
   std::string answer_id_;
   size_t index_;

@@ -1,4 +1,5 @@
 // The fields that /v1/chat/completions and /v1/completions share.
+#include "gateway/grammar_fields.h"
 #include "gateway/openai/generation_request.h"
 #include "gateway/sampling_fields.h"
 
@@ -30,6 +31,11 @@ void ReadCommonFields(FieldReader* fields, GenerationRequest* request, v1::Gener
   ReadStreaming(fields, request);
   request->token_ids = fields->Bool("return_token_ids").value_or(false);
   request->tokens_as_ids = fields->Bool("return_tokens_as_token_ids").value_or(false);
+}
+
+void ReadGrammar(FieldReader* fields, std::string_view text, GenerationRequest* request,
+                 v1::GenerateRequest* call) {
+  request->names.grammar = ReadGrammarFields(fields, text, call);
 }
 
 }  // namespace tutti::gateway

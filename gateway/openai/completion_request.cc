@@ -90,13 +90,15 @@ void SetPromptIds(std::vector<int32_t> ids, size_t prompt, GenerationRequest* re
   request->prompt_ids[prompt] = std::move(ids);
 }
 
-std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body) {
+std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body,
+                                                                std::string_view text) {
   constexpr int64_t kMax = std::numeric_limits<uint32_t>::max();
   FieldReader fields(body, "");
   GenerationRequest request;
   v1::GenerateRequest like;
   ReadCommonFields(&fields, &request, &like);
   ReadTextReading(&fields, &like);
+  ReadGrammar(&fields, text, &request, &like);
   v1::SamplingParams* sampling = like.mutable_sampling();
   sampling->set_max_tokens(static_cast<uint32_t>(
       fields.Integer("max_tokens", 0, kMax).value_or(int64_t{kCompletionTokensDefault})));
@@ -121,7 +123,7 @@ std::variant<TokenizeJob, ApiError> ReadTokenizeRequest(const Json& body, std::s
   job.names.chat = fields.Find("messages") != nullptr;
   if (job.names.chat) {
     ReadChat(&fields, text, job.request.mutable_chat());
-    ReadWishes(&fields);
+    ReadWishes(&fields, {.body = text});
     fields.Refuse({.name = "add_special_tokens", .harmless = "false"});
     for (const std::string_view name : {"chat_template", "mm_processor_kwargs"}) {
       fields.Refuse({.name = name});

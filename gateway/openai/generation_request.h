@@ -18,6 +18,7 @@
 #include "gateway/json_text.h"
 #include "gateway/openai/service_error.h"
 #include "gateway/parse/answer_form.h"
+#include "gateway/parse/call_grammar.h"
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti::gateway {
@@ -26,6 +27,11 @@ namespace tutti::gateway {
 struct AnswerWishes {
   bool calls = false;  // of `functions`, which are the prompt's tools
   Functions functions;
+  bool forced = false;  // there is to be a call
+  bool named = false;   // of the function that is named, and no other
+  // The functions that may be called, where the answer is to be by a grammar; else none.
+  std::vector<CallableFunction> callable;
+  std::optional<ApiError> no_xml;  // why they cannot be in ToolForm::kQwenXml
   bool one_call_only = false;
   bool reasoning = true;
 };
@@ -64,8 +70,10 @@ void SetPromptIds(std::vector<int32_t> ids, size_t prompt, GenerationRequest* re
 // whose order of members is the template's.
 std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body,
                                                           std::string_view text = {});
-std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body);
-std::variant<GenerationRequest, ApiError> ReadResponsesRequest(const Json& body);
+std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body,
+                                                                std::string_view text = {});
+std::variant<GenerationRequest, ApiError> ReadResponsesRequest(const Json& body,
+                                                               std::string_view text = {});
 
 // POST /tokenize: a prompt as of either of them.
 struct TokenizeJob {
@@ -84,7 +92,16 @@ std::variant<v1::DetokenizeRequest, ApiError> ReadDetokenizeRequest(const Json& 
 void ReadCommonFields(FieldReader* fields, GenerationRequest* request, v1::GenerateRequest* call);
 // `messages`, `tools`, `chat_template_kwargs` and what else makes a conversation's prompt.
 void ReadChat(FieldReader* fields, std::string_view text, v1::ChatMessages* chat);
+// Where `tools` stand, and beside what.
+struct WishesPlace {
+  std::string_view body;       // its text
+  bool flat = false;           // a function's members stand in its tool, as in /v1/responses
+  bool beside_format = false;  // an answer without calls is JSON
+};
 // `tools`, and what a client wants of calls and reasoning.
-AnswerWishes ReadWishes(FieldReader* fields);
+AnswerWishes ReadWishes(FieldReader* fields, const WishesPlace& place);
+// `response_format` and `structured_outputs`, and under which name they are told of.
+void ReadGrammar(FieldReader* fields, std::string_view text, GenerationRequest* request,
+                 v1::GenerateRequest* call);
 
 }  // namespace tutti::gateway

@@ -160,7 +160,7 @@ TEST(ChatRequest, ReadsConversations) {
 
 TEST(ChatRequest, RefusesByName) {
   EXPECT_EQ(RefusedChat(R"(, "tools": [{"type": "function"}])"), "tools[0]");
-  EXPECT_EQ(RefusedChat(R"(, "response_format": {"type": "json_object"})"), "response_format");
+  EXPECT_EQ(RefusedChat(R"(, "response_format": {"type": "xml"})"), "response_format.type");
   EXPECT_EQ(RefusedChat(R"(, "response_format": {"type": "text"})"), "taken");
   EXPECT_EQ(RefusedChat(R"(, "min_tokens": -1)"), "min_tokens");
   EXPECT_EQ(RefusedChat(R"(, "bad_words": [1])"), "bad_words");

@@ -17,8 +17,9 @@ struct ParseRules {
   bool old_reasoning_name = false;
 };
 
-// Sets the options of a conversation, and asks the service for the tokens that it needs to see. An
-// error where calls are wanted that nobody would find.
+// Sets the options of a conversation, asks the service for the tokens that it needs to see, and,
+// where calls are to be by a grammar, writes that in the model's form. An error where calls are
+// wanted that nobody would find, or that the form cannot have.
 std::optional<ApiError> ChooseParse(const ParseRules& rules, const AnswerForm& of_template,
                                     GenerationRequest* request);
 

@@ -1,5 +1,6 @@
 #include "gateway/openai/responses_answer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -30,63 +31,108 @@ std::string_view ResponsesAnswer::status() const {
 }
 
 OrderedJson ResponsesAnswer::PartJson(const Item& item) {
-  if (!item.is_message) return {{"type", "reasoning_text"}, {"text", item.text}};
+  if (item.kind == Kind::kReasoning) return {{"type", "reasoning_text"}, {"text", item.text}};
   return {{"type", "output_text"},
           {"annotations", OrderedJson::array()},
           {"logprobs", item.logprobs},
           {"text", item.text}};
 }
 
+// Arguments that broke off are none.
+std::string_view ResponsesAnswer::StatusOf(const Item& item, std::string_view status) {
+  if (item.kind != Kind::kCall || item.is_open || Json::accept(item.text)) return status;
+  return "incomplete";
+}
+
 OrderedJson ResponsesAnswer::ItemJson(const Item& item, std::string_view status) {
+  OrderedJson json = {{"id", item.id}};
+  if (item.kind == Kind::kCall) {
+    json["type"] = "function_call";
+    json["status"] = StatusOf(item, status);
+    json["call_id"] = item.call_id;
+    json["name"] = item.name;
+    json["arguments"] = item.text;
+    return json;
+  }
   OrderedJson content = OrderedJson::array();
   if (!item.is_open) content.push_back(PartJson(item));
-  OrderedJson json = {{"id", item.id}};
-  json["type"] = item.is_message ? "message" : "reasoning";
+  const bool is_message = item.kind == Kind::kMessage;
+  json["type"] = is_message ? "message" : "reasoning";
   json["status"] = status;
-  if (item.is_message) json["role"] = "assistant";
-  if (!item.is_message) json["summary"] = OrderedJson::array();
+  if (is_message) json["role"] = "assistant";
+  if (!is_message) json["summary"] = OrderedJson::array();
   json["content"] = std::move(content);
   return json;
 }
 
-OrderedJson ResponsesAnswer::AboutPart() const {
-  return {{"item_id", items_.back().id}, {"output_index", items_.size() - 1}, {"content_index", 0}};
+OrderedJson ResponsesAnswer::AboutItem() const {
+  return {{"item_id", items_.back().id}, {"output_index", items_.size() - 1}};
 }
 
-std::string ResponsesAnswer::Open(bool is_message) {
+OrderedJson ResponsesAnswer::AboutPart() const {
+  OrderedJson json = AboutItem();
+  json["content_index"] = 0;
+  return json;
+}
+
+std::string ResponsesAnswer::Open(Kind kind, const AnswerPiece* call) {
   std::string events = Close("completed");
   const size_t end = head_.id.find('_');
-  const std::string name = end == std::string::npos ? head_.id : head_.id.substr(end + 1);
-  items_.push_back({.is_message = is_message, .id = (is_message ? "msg_" : "rs_") + name});
+  std::string name = end == std::string::npos ? head_.id : head_.id.substr(end + 1);
+  const bool is_other = std::any_of(items_.begin(), items_.end(),
+                                    [kind](const Item& item) { return item.kind == kind; });
+  if (is_other) absl::StrAppend(&name, "_", items_.size());
+  Item item{.kind = kind, .id = {}, .text = {}, .name = {}, .call_id = {}};
+  item.id = (kind == Kind::kMessage ? "msg_" : kind == Kind::kCall ? "fc_" : "rs_") + name;
+  if (call != nullptr) {
+    item.name = call->text;
+    item.call_id = parser_.CallId(call->call);
+  }
+  items_.push_back(std::move(item));
   events += Event("response.output_item.added", {{"output_index", items_.size() - 1},
                                                  {"item", ItemJson(items_.back(), "in_progress")}});
+  if (kind == Kind::kCall) return events;
   OrderedJson part = AboutPart();
   part["part"] = PartJson(items_.back());
   return events + Event("response.content_part.added", std::move(part));
 }
 
+std::string ResponsesAnswer::EndOfPart(const Item& item) {
+  if (item.kind == Kind::kCall) {
+    OrderedJson call = AboutItem();
+    call["name"] = item.name;
+    call["arguments"] = item.text;
+    return Event("response.function_call_arguments.done", std::move(call));
+  }
+  const bool is_message = item.kind == Kind::kMessage;
+  OrderedJson text = AboutPart();
+  text["text"] = item.text;
+  if (is_message) text["logprobs"] = item.logprobs;
+  OrderedJson part = AboutPart();
+  part["part"] = PartJson(item);
+  std::string events = Event(
+      is_message ? "response.output_text.done" : "response.reasoning_text.done", std::move(text));
+  return events += Event("response.content_part.done", std::move(part));
+}
+
 std::string ResponsesAnswer::Close(std::string_view status) {
   if (items_.empty() || !std::exchange(items_.back().is_open, false)) return "";
   const Item& item = items_.back();
-  OrderedJson text = AboutPart();
-  text["text"] = item.text;
-  if (item.is_message) text["logprobs"] = item.logprobs;
-  OrderedJson part = AboutPart();
-  part["part"] = PartJson(item);
-  std::string events =
-      Event(item.is_message ? "response.output_text.done" : "response.reasoning_text.done",
-            std::move(text));
-  events += Event("response.content_part.done", std::move(part));
-  return events + Event("response.output_item.done",
-                        {{"output_index", items_.size() - 1}, {"item", ItemJson(item, status)}});
+  std::string events = EndOfPart(item);
+  return events += Event("response.output_item.done",
+                         {{"output_index", items_.size() - 1}, {"item", ItemJson(item, status)}});
 }
 
 std::string ResponsesAnswer::Add(const std::string& text, OrderedJson logprobs) {
   Item& item = items_.back();
   item.text += text;
-  OrderedJson delta = AboutPart();
+  OrderedJson delta = item.kind == Kind::kCall ? AboutItem() : AboutPart();
   delta["delta"] = text;
-  if (!item.is_message) return Event("response.reasoning_text.delta", std::move(delta));
+  if (item.kind == Kind::kCall) {
+    return Event("response.function_call_arguments.delta", std::move(delta));
+  }
+  if (item.kind == Kind::kReasoning)
+    return Event("response.reasoning_text.delta", std::move(delta));
   for (const OrderedJson& logprob : logprobs) item.logprobs.push_back(logprob);
   delta["logprobs"] = std::move(logprobs);
   return Event("response.output_text.delta", std::move(delta));
@@ -131,7 +177,7 @@ std::string ResponsesAnswer::Begin() {
   std::string events = Event("response.created", {{"response", Response("in_progress")}});
   events += Event("response.in_progress", {{"response", Response("in_progress")}});
   // Where there may be reasoning, the first text says which item is the first.
-  return parses_ ? events : events + Open(/*is_message=*/true);
+  return parses_ ? events : events + Open(Kind::kMessage);
 }
 
 std::string ResponsesAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
@@ -142,13 +188,19 @@ std::string ResponsesAnswer::OnMessage(size_t prompt, const v1::GenerateResponse
   if (message.has_started()) parser_.Begin(message.started());
   const AnswerPieces pieces = parser_.Take(message);
   for (const AnswerPiece& piece : pieces) {
-    const bool is_message = piece.kind == AnswerPiece::Kind::kContent;
-    if (items_.empty() || items_.back().is_message != is_message) events += Open(is_message);
-    const bool is_last = &piece == &pieces.back();
-    events += Add(piece.text, is_last ? LogprobsOf(message) : OrderedJson::array());
+    if (piece.kind == AnswerPiece::Kind::kCall) {
+      events += Open(Kind::kCall, &piece);
+      continue;
+    }
+    const Kind kind = piece.kind == AnswerPiece::Kind::kContent     ? Kind::kMessage
+                      : piece.kind == AnswerPiece::Kind::kReasoning ? Kind::kReasoning
+                                                                    : Kind::kCall;
+    if (kind != Kind::kCall && !is_last(kind)) events += Open(kind);
+    const bool ends = &piece == &pieces.back();
+    events += Add(piece.text, ends ? LogprobsOf(message) : OrderedJson::array());
   }
-  const bool in_message = !items_.empty() && items_.back().is_message;
-  if (!in_message && parses_) reasoning_tokens_ += message.tokens_size();
+  const bool in_message = is_last(Kind::kMessage);
+  if (!in_message && !is_last(Kind::kCall) && parses_) reasoning_tokens_ += message.tokens_size();
   if (!pieces.empty() || !in_message) return events;
   // A part of a character, or of a tag.
   OrderedJson logprobs = LogprobsOf(message);
@@ -157,7 +209,7 @@ std::string ResponsesAnswer::OnMessage(size_t prompt, const v1::GenerateResponse
 
 std::string ResponsesAnswer::OnEnd() {
   std::string events = Begin();
-  if (items_.empty()) events += Open(/*is_message=*/true);
+  if (items_.empty()) events += Open(Kind::kMessage);
   events += Close(status());
   if (!stream_) return Dump(Response(status()));
   return events + Event("response." + std::string(status()), {{"response", Response(status())}});

@@ -1,5 +1,5 @@
 // An answer of /v1/responses: its events one by one, or whole. Its items are the model's reasoning,
-// where it shows some, and one message; each has one part of text.
+// where it shows some, messages, each with one part of text, and calls of functions.
 //
 // Pure.  Thread: one.
 #pragma once
@@ -28,10 +28,12 @@ class ResponsesAnswer : public AnswerWriter {
   std::string OnError(const ApiError& error) override;
 
  private:
+  enum class Kind { kMessage, kReasoning, kCall };
   struct Item {
-    bool is_message = true;  // or reasoning
+    Kind kind = Kind::kMessage;
     std::string id;
-    std::string text;
+    std::string text;           // of a call: its arguments
+    std::string name, call_id;  // of a call
     // In a message: those of the tokens that came with its text.
     OrderedJson logprobs = OrderedJson::array();
     bool is_open = true;
@@ -41,13 +43,17 @@ class ResponsesAnswer : public AnswerWriter {
   // An event of that type with these fields and the next number; nothing where there is no stream.
   std::string Event(std::string_view type, OrderedJson fields);
   // Ends the item that is open, and begins one.
-  std::string Open(bool is_message);
+  std::string Open(Kind kind, const AnswerPiece* call = nullptr);
   std::string Close(std::string_view status);
   // More text of the item that is open.
   std::string Add(const std::string& text, OrderedJson logprobs);
+  std::string EndOfPart(const Item& item);
+  bool is_last(Kind kind) const { return !items_.empty() && items_.back().kind == kind; }
+  static std::string_view StatusOf(const Item& item, std::string_view status);
   static OrderedJson PartJson(const Item& item);
   static OrderedJson ItemJson(const Item& item, std::string_view status);
-  // Members of an event about the part of the last item.
+  // Members of an event about the last item, and about its part.
+  OrderedJson AboutItem() const;
   OrderedJson AboutPart() const;
   OrderedJson Response(std::string_view status) const;
   OrderedJson LogprobsOf(const v1::GenerateResponse& message) const;

@@ -91,10 +91,19 @@ TEST(ResponsesRequest, TakesTextsAndMessages) {
 
 TEST(ResponsesRequest, RefusesByNameWhatIsNotServed) {
   EXPECT_EQ(RefusedField(R"(, "previous_response_id": "resp_1")"), "previous_response_id");
-  EXPECT_EQ(RefusedField(R"(, "tools": [{"type": "web_search"}])"), "tools");
+  EXPECT_EQ(RefusedField(R"(, "tools": [{"type": "web_search"}])"), "tools[0]");
+  EXPECT_EQ(RefusedField(R"(, "tools": [{"type": "function"}])"), "tools[0].name");
+  EXPECT_EQ(RefusedField(R"(, "tools": [{"type": "function", "name": "f", "x": 1}])"),
+            "tools[0].x");
+  EXPECT_EQ(RefusedField(R"(, "tool_choice": {"type": "file_search"})"), "tool_choice.type");
   EXPECT_EQ(RefusedField(R"(, "conversation": "c")"), "conversation");
   EXPECT_EQ(RefusedField(R"(, "background": true)"), "background");
-  EXPECT_EQ(RefusedField(R"(, "text": {"format": {"type": "json_object"}})"), "text.format");
+  EXPECT_EQ(RefusedField(R"(, "text": {"format": {"type": "xml"}})"), "text.format.type");
+  EXPECT_EQ(RefusedField(R"(, "text": {"format": {"type": "json_schema", "name": "n"}})"),
+            "text.format.schema");
+  EXPECT_EQ(RefusedField(R"(, "text": {"format": {"type": "json_object"}},
+                              "structured_outputs": {"regex": "a"})"),
+            "text.format");
   EXPECT_EQ(RefusedField(R"(, "include": ["file_search_call.results"])"), "include");
   EXPECT_EQ(RefusedField(R"(, "reasoning": {"summary": "auto"})"), "reasoning.summary");
   EXPECT_EQ(RefusedField(R"(, "n": 2)"), "n");
@@ -102,7 +111,10 @@ TEST(ResponsesRequest, RefusesByNameWhatIsNotServed) {
   EXPECT_EQ(RefusedField(R"(, "input": [{"role": "user", "content": [{"type": "input_image"}]}])"),
             "input[0].content[0].type");
   EXPECT_EQ(RefusedField(R"(, "input": [{"type": "function_call", "name": "f"}])"),
-            "input[0].type");
+            "input[0].call_id");
+  EXPECT_EQ(RefusedField(R"(, "input": [{"type": "function_call_output", "call_id": "c"}])"),
+            "input[0].output");
+  EXPECT_EQ(RefusedField(R"(, "input": [{"type": "item_reference", "id": "x"}])"), "input[0].type");
   EXPECT_EQ(RefusedField(R"(, "input": [])"), "input");
 }
 
@@ -227,6 +239,91 @@ TEST(ResponsesRequest, TakesReasoningBack) {
             "input[0]");
   EXPECT_EQ(RefusedField(R"(, "input": [{"type": "reasoning", "encrypted_content": "x"}])"),
             "input[0].encrypted_content");
+}
+
+TEST(ResponsesRequest, TakesFunctionsCallsAndWhatCameOfThem) {
+  const GenerationRequest request = ReadBody(R"({"tools": [{"type": "function", "name": "f",
+      "strict": null, "description": "d", "parameters": {"z": 1, "properties": {}}}],
+      "tool_choice": {"type": "function", "name": "f"}, "reasoning": {"effort": "low"},
+      "text": {"format": {"type": "json_schema", "name": "n", "strict": true, "schema":
+      {"properties": {"b": {}, "a": {}}}}, "verbosity": "medium"},
+      "input": [{"role": "user", "content": "a"},
+      {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]},
+      {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": "{}"},
+      {"type": "function_call", "call_id": "c2", "name": "f", "arguments": "{}"},
+      {"type": "function_call_output", "call_id": "c1", "output": "1"},
+      {"type": "function_call_output", "call_id": "c2", "output": [{"type": "input_text", "text":
+      "2"}]}]})");
+  const v1::ChatMessages& chat = request.calls.at(0).chat();
+  ASSERT_EQ(chat.messages_size(), 4);
+  EXPECT_EQ(chat.messages(1).reasoning_content(), "Hm.");
+  ASSERT_EQ(chat.messages(1).tool_calls_size(), 2);
+  EXPECT_EQ(chat.messages(1).tool_calls(1).id(), "c2");
+  EXPECT_EQ(chat.messages(2).role(), "tool");
+  EXPECT_EQ(chat.messages(2).tool_call_id(), "c1");
+  EXPECT_EQ(chat.messages(3).content(), "2");
+  EXPECT_EQ(Json::parse(chat.template_kwargs_json()),
+            Json::parse(R"({"reasoning_effort": "low", "tools": [{"type": "function", "function":
+                {"name": "f", "description": "d", "parameters": {"z": 1, "properties": {}}}}]})"));
+  EXPECT_EQ(request.calls[0].grammar().json_schema(), R"({"properties":{"a":{},"b":{}}})");
+  EXPECT_EQ(request.names.grammar, "text.format.schema");
+  EXPECT_TRUE(request.wishes.calls && request.wishes.forced && request.wishes.named);
+  EXPECT_EQ(request.wishes.callable.at(0).path, "tools[0].parameters");
+  EXPECT_EQ((*request.response)["tool_choice"]["name"], "f");
+  EXPECT_EQ((*request.response)["text"]["format"]["type"], "json_schema");
+  EXPECT_EQ((*request.response)["tools"].size(), 1u);
+}
+
+TEST(ResponsesAnswer, TellsCallsAsItemsOfTheirOwn) {
+  GenerationRequest request = ReadBody(R"({"input": "Hi", "stream": true, "tools": [{"type":
+      "function", "name": "f"}]})");
+  request.parse = std::make_shared<const ParseOptions>(
+      ParseOptions{.form = {.tools = ToolForm::kHermes}, .functions = {{"f", {}}}});
+  for (const bool stream : {true, false}) {
+    ResponsesAnswer answer(stream, AnswerShape(request), kResponseHead, request.response);
+    std::string text;
+    for (const char* piece :
+         {"I look.", "<tool_call>{\"name\": \"f\", ", "\"arguments\": {\"a\"", ": 1}}</tool_call>",
+          "<tool_call>{\"name\": \"f\", \"arguments\": {}}"}) {
+      text += answer.OnMessage(0, Message(piece));
+    }
+    text += answer.OnMessage(0, Last("</tool_call>", v1::FINISH_REASON_STOP));
+    text += answer.OnEnd();
+    const std::vector<Json> events = stream ? NamedEvents(text) : std::vector<Json>();
+    const Json response = stream ? events.back()["response"] : Json::parse(text);
+    ASSERT_EQ(response["output"].size(), 3u);
+    EXPECT_EQ(response["output"][0]["content"][0]["text"], "I look.");
+    const Json& call = response["output"][1];
+    EXPECT_EQ(call["type"], "function_call");
+    EXPECT_EQ(call["name"], "f");
+    EXPECT_EQ(call["arguments"], R"({"a": 1})");
+    EXPECT_EQ(call["status"], "completed");
+    EXPECT_NE(call["call_id"], response["output"][2]["call_id"]);
+    EXPECT_NE(call["id"], response["output"][2]["id"]);
+    if (!stream) continue;
+    std::vector<std::string> types;
+    for (const Json& event : events) {
+      if (event.value("output_index", 0) == 1) {
+        types.push_back(event["type"].get<std::string>().substr(sizeof("response")));
+      }
+    }
+    EXPECT_THAT(types, ElementsAre("output_item.added", "function_call_arguments.delta",
+                                   "function_call_arguments.delta", "function_call_arguments.done",
+                                   "output_item.done"));
+  }
+}
+
+TEST(ResponsesAnswer, SaysThatACallWasCut) {
+  GenerationRequest request = ReadBody(R"({"input": "Hi"})");
+  request.parse = std::make_shared<const ParseOptions>(
+      ParseOptions{.form = {.tools = ToolForm::kHermes}, .functions = {{"f", {}}}});
+  ResponsesAnswer answer(false, AnswerShape(request), kResponseHead, request.response);
+  answer.OnMessage(
+      0, Last("<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": ", v1::FINISH_REASON_LENGTH));
+  const Json body = Json::parse(answer.OnEnd());
+  EXPECT_EQ(body["status"], "incomplete");
+  EXPECT_EQ(body["output"][0]["status"], "incomplete");
+  EXPECT_EQ(body["output"][0]["arguments"], "{\"a\": ");
 }
 
 TEST(ResponsesAnswer, FailsInTheStream) {

@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/retry_delay.h"
+#include "gateway/grammar_fields.h"
 
 namespace tutti::gateway {
 namespace {
@@ -48,6 +50,9 @@ bool IsPathCharacter(char c) {
 std::optional<std::string> JsonPath(absl::string_view path, const FieldNames& names) {
   const std::string prompt =
       names.prompt_is_list ? absl::StrCat("prompt[", names.prompt_index, "]") : "prompt";
+  if (absl::StartsWith(path, "grammar") && !names.grammar.empty()) {
+    return GrammarPath(std::string_view(path.data(), path.size()), names.grammar);
+  }
   const std::pair<absl::string_view, std::string> renamed[] = {
       {"sampling.max_tokens", names.max_tokens},
       {"sampling.top_logprobs", names.chat ? "top_logprobs" : "logprobs"},
@@ -74,14 +79,32 @@ std::optional<std::string> JsonPath(absl::string_view path, const FieldNames& na
   return std::nullopt;
 }
 
+// Of rules that were made of several fields, the one that the byte which the words name lies in.
+std::string GrammarField(const std::string& message, const FieldNames& names) {
+  constexpr absl::string_view kByte = "byte ";
+  const size_t found = message.find(kByte.data(), 0, kByte.size());
+  if (found == std::string::npos) return names.grammar;
+  size_t byte = 0;
+  const absl::string_view digits = absl::string_view(message).substr(found + kByte.size());
+  if (!absl::SimpleAtoi(digits.substr(0, digits.find_first_not_of("0123456789")), &byte)) {
+    return names.grammar;
+  }
+  const std::string* field = &names.grammar;
+  for (const auto& [begin, path] : names.grammar_parts) {
+    if (begin <= byte) field = &path;
+  }
+  return *field;
+}
+
 // Sets `param` and rewrites the message, where this begins with a path or names one before a colon.
 void NameField(const FieldNames& names, ApiError* error) {
   const std::string message = error->message;
   size_t end = 0;
   while (end < message.size() && IsPathCharacter(message[end])) ++end;
   if (end == 0 || end == message.size() || (message[end] != ' ' && message[end] != ':')) return;
-  const auto path = JsonPath(absl::string_view(message).substr(0, end), names);
+  auto path = JsonPath(absl::string_view(message).substr(0, end), names);
   if (!path.has_value()) return;
+  if (!names.grammar_parts.empty() && *path == names.grammar) path = GrammarField(message, names);
   error->param = *path;
   error->message = absl::StrCat(*path, message.substr(end));
 }

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "gateway/api_error.h"
@@ -22,6 +24,10 @@ struct FieldNames {
   size_t prompt_index = 0;
   std::string max_tokens = "max_tokens";  // as this client wrote it
   std::string messages = "messages";      // the list of them
+  // Of what the answer may be: the schema, expression, texts or rules.
+  std::string grammar = {};
+  // Where rules that were made of several fields are one of them: the byte, and the field.
+  std::vector<std::pair<size_t, std::string>> grammar_parts = {};
 };
 
 // The service's refusal of a request. The fields it names are those of the client's JSON.

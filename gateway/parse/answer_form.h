@@ -55,6 +55,9 @@ struct ParseOptions {
   Functions functions;
   bool one_call_only = false;
   bool tells_reasoning = true;  // false: it is left out of the answer
+  // The answer is by a grammar, which begins behind the reasoning: calls are in no other place.
+  bool by_grammar = false;
+  bool named_call = false;  // the request named the function
 };
 
 }  // namespace tutti::gateway

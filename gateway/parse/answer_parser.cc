@@ -4,13 +4,15 @@
 #include <vector>
 
 #include "gateway/parse/call_forms.h"
+#include "gateway/parse/json_scanner.h"
 
 namespace tutti::gateway {
 namespace {
 
 // Models that forget to end their reasoning call functions out of it.
 std::vector<std::string_view> EndsOfReasoning(const ParseOptions* options) {
-  const ToolForm form = options == nullptr ? ToolForm::kNone : options->form.tools;
+  const bool by_grammar = options != nullptr && options->by_grammar;
+  const ToolForm form = options == nullptr || by_grammar ? ToolForm::kNone : options->form.tools;
   if (form == ToolForm::kHermes || form == ToolForm::kQwenXml) return {"</think>", "<tool_call>"};
   return {"</think>"};
 }
@@ -85,7 +87,8 @@ void AnswerParser::PushReasoning(char c, AnswerPieces* pieces) {
 }
 
 void AnswerParser::PushContent(char c, AnswerPieces* pieces) {
-  if (skip_line_ends_ && c == '\n') return;
+  // Blanks behind the reasoning are none of a grammar's text.
+  if (skip_line_ends_ && (c == '\n' || (options_->by_grammar && IsJsonBlank(c)))) return;
   skip_line_ends_ = false;
   // A second </think> is no text, except in a call.
   if (!has_reasoned_ || (calls_ != nullptr && !calls_->in_text())) {

@@ -27,9 +27,13 @@ struct ValueTypes {
     bool operator==(const Value&) const = default;
   };
   std::vector<Value> values = {};
+  // The answer's grammar has it written as JSON, texts with their quotation marks.
+  bool is_json = false;
 
   // Whatever is written, it is a text.
-  bool is_text() const { return types == std::vector<Type>{Type::kText} && values.empty(); }
+  bool is_text() const {
+    return types == std::vector<Type>{Type::kText} && values.empty() && !is_json;
+  }
   bool Allows(Type type) const;
   bool operator==(const ValueTypes&) const = default;
 };

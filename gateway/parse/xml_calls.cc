@@ -123,11 +123,19 @@ void XmlCalls::PushKey(char c, AnswerPieces* pieces) {
   json += types_ == nullptr ? "\": \"" : "\": ";
   Arguments(json, pieces);
   at_value_begin_ = true;
+  in_json_text_ = escaped_ = false;
   value_.clear();
   state_ = State::kValue;
 }
 
+void XmlCalls::PushJsonText(char c, AnswerPieces* pieces) {
+  TakeValue(std::string_view(&c, 1), pieces);
+  if (!std::exchange(escaped_, !escaped_ && c == '\\')) in_json_text_ = c != '"';
+}
+
 void XmlCalls::PushValue(char c, AnswerPieces* pieces) {
+  if (in_json_text_) return PushJsonText(c, pieces);
+  in_json_text_ = c == '"' && types_ != nullptr && types_->is_json;
   std::string text;
   const int tag = value_end_.Push(c, &text);
   TakeValue(text, pieces);
@@ -185,7 +193,9 @@ void XmlCalls::TakeValue(std::string_view text, AnswerPieces* pieces) {
   if (text.empty()) return;
   if (std::exchange(at_value_begin_, false) && text.front() == '\n') text.remove_prefix(1);
   std::string json;
-  if (types_ != nullptr) {
+  if (types_ != nullptr && types_->is_json) {
+    json = text;
+  } else if (types_ != nullptr) {
     value_ += text;
     if (value_.size() <= kHeldBytesMax) return;
     // Longer than any value that is no text.
@@ -199,7 +209,11 @@ void XmlCalls::TakeValue(std::string_view text, AnswerPieces* pieces) {
 }
 
 void XmlCalls::EndValue(AnswerPieces* pieces) {
-  Arguments(types_ == nullptr ? "\"" : JsonOfValue(value_, *types_), pieces);
+  if (types_ == nullptr) {
+    Arguments("\"", pieces);
+  } else if (!types_->is_json) {
+    Arguments(JsonOfValue(value_, *types_), pieces);
+  }
   value_.clear();
 }
 

@@ -6,6 +6,9 @@
 // parameter of this function, and with the function: </function> before </tool_call>, or, without
 // outer tags, on a line of its own or before another call.
 //
+// A value that the answer's grammar has written as JSON (ValueTypes::is_json) is taken as it
+// stands, and no tag in its texts ends it.
+//
 // Thread: one.
 #pragma once
 
@@ -50,6 +53,8 @@ class XmlCalls final : public CallParser {
   void PushClose(char c, AnswerPieces* pieces);
   // Not a call from `c` on.
   void Fail(char c, AnswerPieces* pieces);
+  // A byte of a text in JSON, in which no tag ends the value.
+  void PushJsonText(char c, AnswerPieces* pieces);
   // The pieces of the value, part by part; nothing at its end.
   void TakeValue(std::string_view text, AnswerPieces* pieces);
   void EndValue(AnswerPieces* pieces);
@@ -69,7 +74,9 @@ class XmlCalls final : public CallParser {
   std::set<std::string, std::less<>> given_;  // parameters
   const ValueTypes* types_ = nullptr;         // of the value; null: a text
   bool at_value_begin_ = false;
-  std::string value_;  // that is no text
+  bool in_json_text_ = false;  // of a value that is written as JSON
+  bool escaped_ = false;       // there, behind a backslash
+  std::string value_;          // that is no text
   TagFinder begin_{{"\n<tool_call>", "<tool_call>", "\n<function=", "<function="}};
   NextWord function_word_{{"<function="}};
   NextWord next_{{"<parameter=", "</function>"}};

@@ -34,6 +34,8 @@ absl::Status CopyIds(const google::protobuf::RepeatedField<uint32_t>& from, absl
 absl::Status RefuseUnserved(const engine::GenerateRequest& asked) {
   TUTTI_RETURN_IF_ERROR(RefuseUnknownFields(asked, "the request"));
   TUTTI_RETURN_IF_ERROR(RefuseUnknownFields(asked.sampling_params(), "sampling_params"));
+  TUTTI_RETURN_IF_ERROR(
+      RefuseUnknownFields(asked.sampling_params().choice(), "sampling_params.choice"));
   if (asked.has_kv_transfer_params()) return Unserved("kv_transfer_params");
   if (!asked.kv_transfer_params_json().empty()) return Unserved("kv_transfer_params_json");
   if (asked.has_mm_inputs()) return Unserved("mm_inputs");
@@ -60,10 +62,7 @@ absl::Status CheckSizes(const engine::GenerateRequest& asked) {
 }
 
 absl::Status RefuseUnserved(const engine::SamplingParams& params) {
-  // An oneof's field, by its name on the wire.
-  const auto* const oneof = params.GetDescriptor()->FindOneofByName("constraint");
-  const auto* const constraint = params.GetReflection()->GetOneofFieldDescriptor(params, oneof);
-  if (constraint != nullptr) return Unserved(absl::StrCat("sampling_params.", constraint->name()));
+  if (params.has_structural_tag()) return Unserved("sampling_params.structural_tag");
   if (params.has_prompt_logprobs()) return Unserved("sampling_params.prompt_logprobs");
   if (params.has_logprobs() && params.logprobs() < 0) {
     return absl::InvalidArgumentError(
@@ -79,6 +78,25 @@ absl::Status RefuseUnserved(const engine::SamplingParams& params) {
         absl::StrCat("sampling_params.top_k is ", params.top_k(), ", it must be at most ", kIdMax));
   }
   return absl::OkStatus();
+}
+
+void ReadConstraint(const engine::SamplingParams& params, v1::GenerateRequest* to) {
+  switch (params.constraint_case()) {
+    case engine::SamplingParams::kJsonSchema:
+      return to->mutable_grammar()->set_json_schema(params.json_schema());
+    case engine::SamplingParams::kRegex:
+      return to->mutable_grammar()->set_regex(params.regex());
+    case engine::SamplingParams::kGrammar:
+      return to->mutable_grammar()->set_ebnf(params.grammar());
+    case engine::SamplingParams::kChoice:
+      *to->mutable_grammar()->mutable_choice()->mutable_texts() = params.choice().choices();
+      return;
+    case engine::SamplingParams::kJsonObject:
+      if (params.json_object()) to->mutable_grammar()->mutable_json_object();
+      return;
+    default:
+      return;
+  }
 }
 
 absl::Status ReadSampling(const engine::SamplingParams& params, v1::SamplingParams* to) {
@@ -132,6 +150,7 @@ absl::StatusOr<v1::GenerateRequest> ReadEngineRequest(const engine::GenerateRequ
   }
   const engine::SamplingParams& params = asked.sampling_params();
   TUTTI_RETURN_IF_ERROR(ReadSampling(params, request.mutable_sampling()));
+  ReadConstraint(params, &request);
   request.set_n(params.n());
   if (params.has_truncate_prompt_tokens()) {
     request.set_truncate_prompt_tokens(static_cast<uint32_t>(params.truncate_prompt_tokens()));
@@ -142,6 +161,12 @@ absl::StatusOr<v1::GenerateRequest> ReadEngineRequest(const engine::GenerateRequ
 const FieldPaths& EnginePaths() {
   static const auto* const paths = new FieldPaths{
       {"sampling.top_logprobs", "sampling_params.logprobs"},
+      {"grammar.json_schema", "sampling_params.json_schema"},
+      {"grammar.regex", "sampling_params.regex"},
+      {"grammar.ebnf", "sampling_params.grammar"},
+      {"grammar.choice.texts", "sampling_params.choice.choices"},
+      {"grammar.choice", "sampling_params.choice"},
+      {"grammar", "sampling_params"},
       {"sampling", "sampling_params"},
       {"n", "sampling_params.n"},
       {"token_ids.ids", "tokenized.input_ids"},

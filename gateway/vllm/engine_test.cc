@@ -93,12 +93,13 @@ TEST(EngineRequestTest, WhatWouldChangeTheAnswerIsRefusedByName) {
   };
   using Asked = engine::GenerateRequest*;
   using Params = engine::SamplingParams*;
-  EXPECT_THAT(refused([](Asked, Params p) { p->set_regex("a"); }),
-              StartsWith("sampling_params.regex "));
-  EXPECT_THAT(refused([](Asked, Params p) { p->set_json_schema("{}"); }),
-              StartsWith("sampling_params.json_schema "));
-  EXPECT_THAT(refused([](Asked, Params p) { p->mutable_choice(); }),
-              StartsWith("sampling_params.choice "));
+  EXPECT_THAT(refused([](Asked, Params p) { p->set_structural_tag("{}"); }),
+              StartsWith("sampling_params.structural_tag "));
+  EXPECT_THAT(refused([](Asked, Params p) {
+                auto* const choice = p->mutable_choice();
+                choice->GetReflection()->MutableUnknownFields(choice)->AddVarint(9, 1);
+              }),
+              StartsWith("sampling_params.choice has field 9"));
   EXPECT_THAT(refused([](Asked, Params p) { p->set_prompt_logprobs(1); }),
               StartsWith("sampling_params.prompt_logprobs "));
   EXPECT_THAT(refused([](Asked, Params p) { p->set_logprobs(-1); }),
@@ -125,6 +126,37 @@ TEST(EngineRequestTest, WhatWouldChangeTheAnswerIsRefusedByName) {
                 p->GetReflection()->MutableUnknownFields(p)->AddVarint(99, 1);
               }),
               StartsWith("sampling_params has field 99"));
+}
+
+TEST(EngineRequestTest, WhatTheAnswerMayBe) {
+  const auto read = [](auto change) {
+    engine::GenerateRequest asked = Asking();
+    change(asked.mutable_sampling_params());
+    const auto request = ReadEngineRequest(asked);
+    EXPECT_TRUE(request.ok()) << request.status();
+    return request->grammar();
+  };
+  using Params = engine::SamplingParams*;
+  EXPECT_EQ(read([](Params p) { p->set_json_schema("{}"); }).json_schema(), "{}");
+  EXPECT_EQ(read([](Params p) { p->set_regex("a"); }).regex(), "a");
+  EXPECT_EQ(read([](Params p) { p->set_grammar("r ::= \"a\""); }).ebnf(), "r ::= \"a\"");
+  EXPECT_TRUE(read([](Params p) { p->set_json_object(true); }).has_json_object());
+  EXPECT_EQ(read([](Params p) { p->set_json_object(false); }).source_case(),
+            v1::Grammar::SOURCE_NOT_SET);
+  EXPECT_THAT(read([](Params p) {
+                p->mutable_choice()->add_choices("a");
+                p->mutable_choice()->add_choices("b");
+              })
+                  .choice()
+                  .texts(),
+              ElementsAre("a", "b"));
+  const auto words = [](const char* said) {
+    return std::string(RenameField(absl::InvalidArgumentError(said), EnginePaths()).message());
+  };
+  EXPECT_EQ(words("grammar.json_schema: /not: is not served"),
+            "sampling_params.json_schema: /not: is not served");
+  EXPECT_EQ(words("grammar.choice.texts[1] is empty"),
+            "sampling_params.choice.choices[1] is empty");
 }
 
 v1::GenerateResponse Said(uint32_t output, std::vector<int32_t> ids) {

@@ -176,8 +176,7 @@ def refusals():
     for fields, error, param in [({"temperature": -1}, openai.BadRequestError, "temperature"),
                                  ({"model": "other"}, openai.NotFoundError, "model"),
                                  ({"max_completion_tokens": 9999}, openai.BadRequestError, "max_completion_tokens"),
-                                 ({"response_format": {"type": "json_object"}}, openai.BadRequestError,
-                                  "response_format"),
+                                 ({"response_format": {"type": "xml"}}, openai.BadRequestError, "response_format.type"),
                                  ({"messages": []}, openai.BadRequestError, "messages")]:
         try:
             CLIENT.chat.completions.create(**{**ASK, **fields})

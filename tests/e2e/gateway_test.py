@@ -159,8 +159,8 @@ class Refusals(GatewayTest):
                               ({"n": 1000}, "n"), ({"logit_bias": {"99999": 1}}, "logit_bias[99999]"),
                               ({"messages": [{"role": "emperor", "content": "a"}]}, "messages[0].role"),
                               ({"logprobs": True, "top_logprobs": 99}, "top_logprobs"),
-                              ({"priority": 1000}, "priority"), ({"response_format": {"type": "json_object"}},
-                                                                "response_format")]:
+                              ({"priority": 1000}, "priority"), ({"response_format": {"type": "xml"}},
+                                                                "response_format.type")]:
             with self.subTest(param):
                 error = self.refused(CHAT, {**ASK, **fields})
                 self.assertEqual(error["param"], param, error)

@@ -46,10 +46,10 @@ void Handle(const tutti::gateway::HttpRequest& request) {
   const auto json = tutti::gateway::ParseObject(request.body);
   if (const auto* error = std::get_if<ApiError>(&json)) return CheckError(*error);
   const auto& body = *std::get<tutti::gateway::ParsedJson>(json);
-  CheckGeneration(tutti::gateway::ReadChatRequest(body));
-  CheckGeneration(tutti::gateway::ReadCompletionRequest(body));
-  CheckGeneration(tutti::gateway::ReadResponsesRequest(body));
-  const auto job = tutti::gateway::ReadTokenizeRequest(body);
+  CheckGeneration(tutti::gateway::ReadChatRequest(body, request.body));
+  CheckGeneration(tutti::gateway::ReadCompletionRequest(body, request.body));
+  CheckGeneration(tutti::gateway::ReadResponsesRequest(body, request.body));
+  const auto job = tutti::gateway::ReadTokenizeRequest(body, request.body);
   if (const auto* error = std::get_if<ApiError>(&job)) CheckError(*error);
   const auto ids = tutti::gateway::ReadDetokenizeRequest(body);
   if (const auto* error = std::get_if<ApiError>(&ids)) CheckError(*error);

@@ -72,12 +72,6 @@ OpenAiApi::OpenAiApi(ParseRules parse_rules, Upstream* upstream, LoopJobs* jobs,
       spans_(spans) {}
 
 std::vector<Route> OpenAiApi::Routes() {
-  const auto read_completion = [](const Json& body, std::string_view) {
-    return ReadCompletionRequest(body);
-  };
-  const auto read_responses = [](const Json& body, std::string_view) {
-    return ReadResponsesRequest(body);
-  };
   return {
       // One model may be asked for by name.
       {.method = "GET",
@@ -89,12 +83,10 @@ std::vector<Route> OpenAiApi::Routes() {
        .answer = [this](const Caller& caller) { ReadAndGenerate(caller, ReadChatRequest); }},
       {.method = "POST",
        .path = "/v1/completions",
-       .answer = [this, read_completion](
-                     const Caller& caller) { ReadAndGenerate(caller, read_completion); }},
+       .answer = [this](const Caller& caller) { ReadAndGenerate(caller, ReadCompletionRequest); }},
       {.method = "POST",
        .path = "/v1/responses",
-       .answer = [this, read_responses](
-                     const Caller& caller) { ReadAndGenerate(caller, read_responses); }},
+       .answer = [this](const Caller& caller) { ReadAndGenerate(caller, ReadResponsesRequest); }},
       {.method = "POST",
        .path = "/tokenize",
        .answer = [this](const Caller& caller) { AnswerTokenize(caller); }},
