@@ -1,6 +1,10 @@
 # Run by `cmake --install`: units of systemd, the user that they run as, and their settings, with the paths of this installation.
 # Needs TUTTI_DEPLOY, the folder of the templates.
 # Settings that are there already are left as they are.
+# TUTTI_UNITS=off in the environment: none of it, for a folder of one's own.
+if("$ENV{TUTTI_UNITS}" STREQUAL "off")
+  return()
+endif()
 set(bin ${CMAKE_INSTALL_PREFIX}/bin)
 set(etc ${CMAKE_INSTALL_PREFIX}/etc/tutti)
 if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")

@@ -51,7 +51,8 @@ class Help:
     def add(entries, line, after):
         """A line of a list: a name, a name with its text behind, or the text of the name above."""
         if line[2] == " ":
-            entries[list(entries)[-1]] = line.strip()
+            name = list(entries)[-1]
+            entries[name] = " ".join(filter(None, (entries[name], line.strip())))
         elif after.startswith(" " * TEXT_COLUMN):
             entries[line.strip()] = ""
         else:

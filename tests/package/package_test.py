@@ -88,6 +88,12 @@ class Tree(unittest.TestCase):
             self.assertNotIn(os.uname().nodename + "\\fR", page)
             self.assertNotRegex(page, r"/tmp/tutti-\d|/tmp/tmp")
 
+    def test_pages_have_whole_texts(self):
+        with gzip.open(self.installed.path("usr/share/man/man1/tutti-up.1.gz"), "rt") as file:
+            page = file.read().replace("\\-", "-")
+        for words in ("Memory for weights, KV cache and work", "or 90 % of what its GPU has free"):
+            self.assertIn(words, page)
+
     @unittest.skipUnless(shutil.which("groff"), "needs groff")
     def test_pages_are_good_roff(self):
         pages = [path for path in self.installed.files() if "/man/" in path]
