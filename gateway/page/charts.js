@@ -8,6 +8,8 @@ const SPAN_S = 300;
 // Points further apart are not joined: nothing was measured between them.
 const JOINED_S = 6;
 const HEIGHT = 72;
+// Marks under each chart, in minutes ago.
+const MINUTES = [5, 4, 3, 2, 1, 0];
 
 const CHARTS = [
   { name: "tokens/s", big: (t) => short(t.tokens_per_second), under: "mean of the last minute", unit: short, whole: true,
@@ -56,10 +58,12 @@ class Chart {
     this.ruleText = svg("text", { class: "scale limit-text" });
     this.base = svg("line", { class: "base", x1: 0, y1: HEIGHT - 0.5, y2: HEIGHT - 0.5 });
     this.cross = svg("line", { class: "cross", y1: 0, y2: HEIGHT });
+    this.ticks = MINUTES.map((ago) => [ago, svg("line", { class: "base", y1: HEIGHT - 4, y2: HEIGHT }),
+      svg("text", { class: "scale time", y: HEIGHT + 11, text: ago === 0 ? "now" : ago === MINUTES[0] ? `−${ago} min` : `−${ago}` })]);
     this.paths = spec.series.map((one) => [svg("path", { class: `fill ${one.className}` }), svg("path", { class: `line ${one.className}` }),
       svg("path", { class: `dots ${one.className}` })]);
-    this.plot = svg("svg", { class: "plot", height: HEIGHT, tabindex: "0", role: "img" }, this.base, this.rule, ...this.paths.flat(),
-      this.cross, this.top, this.ruleText);
+    this.plot = svg("svg", { class: "plot", height: HEIGHT, tabindex: "0", role: "img" }, this.base, this.rule, ...this.ticks.flatMap(([, ...nodes]) => nodes),
+      ...this.paths.flat(), this.cross, this.top, this.ruleText);
     this.node = h("figure", { class: "chart" },
       h("figcaption", {}, h("span", { class: "chart-name", text: spec.name }), this.big, this.under), this.plot, this.read);
     this.plot.addEventListener("pointermove", (event) => choose(SPAN_S * (1 - event.offsetX / Math.max(1, this.plot.clientWidth))));
@@ -93,6 +97,12 @@ class Chart {
       setAttribute(this.ruleText, "x", width - 2);
     }
     for (const node of [this.rule, this.base]) setAttribute(node, "x2", width);
+    for (const [ago, line, text] of this.ticks) {
+      const at = x(now - ago * 60);
+      for (const end of ["x1", "x2"]) setAttribute(line, end, at.toFixed(1));
+      setAttribute(text, "x", at.toFixed(1));
+      setAttribute(text, "text-anchor", ago === 0 ? "end" : ago === MINUTES[0] ? "start" : "middle");
+    }
     series.forEach((one, i) => this.drawSeries(one, this.paths[i], shown, x, y, whole, now));
     this.showChosen(now, x);
   }

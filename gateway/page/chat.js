@@ -1,14 +1,16 @@
-// A conversation through /v1/chat/completions, as any client would have it.
+// Conversations through /v1/chat/completions, as any client would have them.
 
+import { AnswerBubble, startCopies, userBubble } from "./bubbles.js";
 import { byId, h, setText } from "./dom.js";
 import { count, millis, seconds } from "./format.js";
+import { forget, keep, readKept, titleOf } from "./kept.js";
 import { headers, readEvents, whyNot } from "./live.js";
-import { Answer } from "./tokens.js";
 
 const TOP = 5;
 const EXAMPLES = ["What is 12 + 30?", "What is 7 times 8?", "Say hello."];
 
-const messages = [];
+const fresh = () => ({ id: `${Date.now().toString(36)}-${Math.random().toString(36).slice(2, 8)}`, system: "", messages: [] });
+let conversation = fresh();
 let running = null; // an AbortController
 let whoAnswers = () => "";
 
@@ -25,16 +27,13 @@ function greet() {
 function setBusy(busy) {
   byId("chat-send").disabled = busy;
   byId("chat-stop").hidden = !busy;
-  byId("chat-new").disabled = busy;
+  for (const id of ["chat-new", "chat-kept", "chat-forget"]) byId(id).disabled = busy;
 }
 
-function bubble(role, text) {
-  const body = h("div", { class: "text" });
-  if (text) setText(body, text);
-  const about = h("p", { class: "about" });
+function show(bubble) {
   log().querySelector(".empty")?.remove();
-  log().append(h("article", { class: `message ${role}`, "aria-label": role === "user" ? "You" : "Answer" }, body, about));
-  return { body, about };
+  log().append(bubble.node);
+  return bubble;
 }
 
 class Progress {
@@ -68,73 +67,149 @@ async function post(body, signal) {
   const response = await send({ ...body, logprobs: true, top_logprobs: TOP });
   if (response.status !== 400) return response;
   // A service without log-probabilities still answers.
-  const { logprobs, top_logprobs, ...plain } = body;
-  const again = await send(plain);
+  const again = await send(body);
   return again.ok ? again : response;
 }
 
-const limit = (id, other) => {
-  const value = Number(byId(id).value);
-  return byId(id).value !== "" && Number.isFinite(value) ? value : other;
-};
+// What is not said is the model's own, by its generation_config.json.
+function sampling() {
+  const fields = {};
+  for (const [id, name] of [["chat-temperature", "temperature"], ["chat-max", "max_tokens"]]) {
+    const value = Number(byId(id).value);
+    if (byId(id).value !== "" && Number.isFinite(value)) fields[name] = value;
+  }
+  return fields;
+}
 
-async function answer(body, progress, signal) {
-  const shown = new Answer(body);
-  const response = await post({ messages, stream: true, temperature: limit("chat-temperature", 0), max_tokens: limit("chat-max", 256) }, signal);
+function request() {
+  const system = conversation.system.trim();
+  const said = conversation.messages.map(({ role, content }) => ({ role, content }));
+  return { messages: [...(system ? [{ role: "system", content: system }] : []), ...said], stream: true, ...sampling() };
+}
+
+async function stream(bubble, progress, signal) {
+  const response = await post(request(), signal);
   if (!response.ok) throw new Error(await whyNot(response));
   let end = "";
-  try {
-    await readEvents(response.body, (data) => {
-      if (data === "[DONE]") return;
-      const chunk = JSON.parse(data);
-      if (chunk.error) throw new Error(chunk.error.message);
-      const choice = chunk.choices?.[0];
-      if (!choice) return;
-      const follow = atEnd();
-      const tokens = choice.logprobs?.content ?? [];
-      const text = choice.delta?.content ?? "";
-      shown.add(text, tokens);
-      progress.on(tokens.length || (text ? 1 : 0));
-      if (choice.finish_reason && choice.finish_reason !== "stop") end = choice.finish_reason === "length" ? "cut at its length" : choice.finish_reason;
-      if (follow) toEnd();
-    });
-  } finally {
-    messages.push({ role: "assistant", content: shown.text });
-  }
+  bubble.answer.ondraw = () => { if (bubble.follows) toEnd(); };
+  await readEvents(response.body, (data) => {
+    if (data === "[DONE]") return;
+    const chunk = JSON.parse(data);
+    if (chunk.error) throw new Error(chunk.error.message);
+    const choice = chunk.choices?.[0];
+    if (!choice) return;
+    bubble.follows = atEnd();
+    const tokens = choice.logprobs?.content ?? [];
+    const text = choice.delta?.content ?? "", thought = choice.delta?.reasoning ?? "";
+    bubble.add({ thought, text, tokens });
+    progress.on(tokens.length || (text || thought ? 1 : 0));
+    if (choice.finish_reason && choice.finish_reason !== "stop") end = choice.finish_reason === "length" ? "cut at its length" : choice.finish_reason;
+    if (bubble.follows) toEnd();
+  });
   return end;
 }
 
-async function ask(text) {
-  if (running || !text.trim()) return;
+// An answer to the conversation as it stands.
+async function answer() {
   running = new AbortController();
   setBusy(true);
-  messages.push({ role: "user", content: text });
-  bubble("user", text);
-  const { body, about } = bubble("assistant", "");
-  body.parentNode.setAttribute("aria-busy", "true");
-  const progress = new Progress(about);
+  const bubble = show(new AnswerBubble(regenerate));
+  const progress = new Progress(bubble.about);
+  bubble.begin();
   toEnd();
   try {
-    progress.show(await answer(body, progress, running.signal));
+    progress.show(await stream(bubble, progress, running.signal));
   } catch (error) {
     const stopped = error.name === "AbortError";
     progress.show(stopped ? `stopped after ${seconds((performance.now() - progress.begin) / 1000)}` : "");
-    if (!stopped) {
-      body.parentNode.classList.add("failed");
-      about.append(h("span", { class: "error", role: "alert", text: ` ${error.message}` }));
-      // A question that got no answer is not part of what comes next.
-      if (messages[messages.length - 1]?.role === "user") messages.pop();
-    }
+    if (!stopped) bubble.fail(error.message);
   }
-  body.parentNode.removeAttribute("aria-busy");
+  bubble.end();
+  const { text } = bubble.answer, reasoning = bubble.thinking.text;
+  if (text || reasoning) {
+    conversation.messages.push({ role: "assistant", content: text, ...(reasoning ? { reasoning } : {}) });
+    keep(conversation);
+    listKept();
+  } else if (bubble.node.classList.contains("failed")) {
+    // A question that got no answer is not part of what comes next.
+    conversation.messages.pop();
+  }
   running = null;
   setBusy(false);
   toEnd();
 }
 
+function ask(text) {
+  if (running || !text.trim()) return;
+  conversation.messages.push({ role: "user", content: text });
+  show(userBubble(text));
+  answer();
+}
+
+function regenerate() {
+  if (running) return;
+  while (conversation.messages.at(-1)?.role === "assistant") conversation.messages.pop();
+  if (conversation.messages.length === 0) return;
+  log().querySelector(".message.assistant:last-child")?.remove();
+  answer();
+}
+
+function listKept() {
+  const chosen = conversation.id;
+  byId("chat-kept").replaceChildren(h("option", { value: "", text: "this browser’s" }),
+    ...readKept().map((one) => h("option", { value: one.id, text: titleOf(one) })));
+  byId("chat-kept").value = readKept().some((one) => one.id === chosen) ? chosen : "";
+  byId("chat-forget").hidden = byId("chat-kept").value === "";
+}
+
+function open(other) {
+  conversation = other;
+  byId("chat-system").value = conversation.system ?? "";
+  byId("chat-system-fold").open = Boolean(conversation.system);
+  greet();
+  for (const message of conversation.messages) {
+    if (message.role === "user") show(userBubble(String(message.content)));
+    else show(new AnswerBubble(regenerate)).restore(message);
+  }
+  listKept();
+  requestAnimationFrame(toEnd);
+}
+
+function startKept() {
+  byId("chat-kept").addEventListener("change", (event) => {
+    const found = readKept().find((one) => one.id === event.target.value);
+    open(found ? { system: "", ...found } : fresh());
+  });
+  byId("chat-forget").addEventListener("click", () => {
+    forget(conversation.id);
+    open(fresh());
+  });
+  byId("chat-new").addEventListener("click", () => {
+    open(fresh());
+    byId("chat-text").focus();
+  });
+  byId("chat-system").addEventListener("input", (event) => { conversation.system = event.target.value; });
+}
+
+function startKeys(send) {
+  const text = byId("chat-text");
+  text.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    send();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") running?.abort();
+    // As in many places of this kind, a slash goes to where one writes.
+    if (event.key === "/" && !/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "")) {
+      event.preventDefault();
+      text.focus();
+    }
+  });
+}
+
 export function startChat(who) {
   whoAnswers = who;
-  greet();
   const text = byId("chat-text");
   const send = () => {
     if (running) return;
@@ -147,23 +222,9 @@ export function startChat(who) {
     send();
     text.focus();
   });
-  text.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    send();
-  });
+  startKeys(send);
+  startCopies(log());
   byId("chat-stop").addEventListener("click", () => running?.abort());
-  byId("chat-new").addEventListener("click", () => {
-    messages.length = 0;
-    greet();
-    text.focus();
-  });
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") running?.abort();
-    // As in many places of this kind, a slash goes to where one writes.
-    if (event.key === "/" && !/^(INPUT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "")) {
-      event.preventDefault();
-      text.focus();
-    }
-  });
+  startKept();
+  open(fresh());
 }

@@ -1,7 +1,7 @@
 // The device map: pipelines, their stages in the order that tokens pass them, and who is spare.
 
 import { Bar, byId, h, setAttribute, setLength, setText, sync } from "./dom.js";
-import { bytes, count, millis, num, percent, plural, rate } from "./format.js";
+import { bytes, count, millis, num, percent, plural, rate, seconds } from "./format.js";
 import { Rates } from "./rates.js";
 
 const rates = new Rates();
@@ -245,6 +245,39 @@ function spareView() {
   };
 }
 
+// Workers that were here and are not: {name, device, place, at}.
+const missing = new Map();
+let present = new Map();
+// A loss that nothing has come of for so long is history.
+const MISSED_S = 1800;
+
+function noteMissing(status, now) {
+  const here = new Map();
+  for (const pipeline of status.pipelines ?? []) {
+    for (const stage of pipeline.stages ?? []) {
+      if (!stage.worker?.worker_id) continue;
+      here.set(stage.worker.worker_id, { device: stage.worker.device, place: `stage ${num(stage.stage)} of pipeline ${num(pipeline.pipeline)}` });
+    }
+  }
+  for (const worker of status.idle_workers ?? []) here.set(worker.worker_id, { device: worker.device, place: "" });
+  for (const [name, was] of present) if (!here.has(name)) missing.set(name, { name, ...was, at: now });
+  for (const [name, { at }] of missing) if (here.has(name) || now < at || now - at > MISSED_S) missing.delete(name);
+  present = here;
+}
+
+function missingView() {
+  const name = h("b", { class: "name" }), device = h("span", { class: "device" }), task = h("span", { class: "task" });
+  const node = h("div", { class: "spare", "data-state": "lost" }, name, device, task);
+  return {
+    node,
+    update({ worker, now }) {
+      setText(name, worker.name);
+      setText(device, String(worker.device ?? ""));
+      setText(task, [worker.place && `held ${worker.place}`, `gone for ${seconds(Math.floor(now - worker.at))}`].filter(Boolean).join(" · "));
+    },
+  };
+}
+
 export function drawLegend() {
   byId("legend").append(...LEGEND.map(([kind, text]) => h("li", {}, h("span", { class: `swatch ${kind}`, "aria-hidden": "true" }), text)));
 }
@@ -256,6 +289,8 @@ export function drawMap(status) {
   const spares = byId("spares");
   spares.title ||= "Workers that hold no place in a pipeline";
   sync(spares, status.idle_workers ?? [], (worker) => String(worker.worker_id), spareView);
+  noteMissing(status, now);
+  sync(byId("lost"), [...missing.values()].map((worker) => ({ worker, now })), (item) => item.worker.name, missingView);
   rates.sweep(now);
 }
 

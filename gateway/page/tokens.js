@@ -1,7 +1,8 @@
-// An answer as the tokens it was made of, each with its log-probability.
+// An answer as the tokens it was made of, each with its log-probability, in the Markdown that they make.
 
-import { byId, h, setLength, setText } from "./dom.js";
+import { byId, h, setLength } from "./dom.js";
 import { percent } from "./format.js";
+import { readMarkdown } from "./markdown.js";
 
 const shown = (text) => text.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/ /g, "␣") || "(part of a character)";
 
@@ -12,16 +13,24 @@ export class Answer {
     this.node = node;
     this.text = "";
     this.tokens = [];
-    this.spans = [];
     this.decoder = new TextDecoder();
     this.decoded = 0; // characters of all tokens so far
     this.active = -1;
+    this.blocks = []; // {from, to, source, node}
+    this.waiting = false;
     node.addEventListener("keydown", (event) => this.onKey(event));
     node.addEventListener("blur", () => this.choose(-1));
-    node.addEventListener("pointerover", (event) => this.choose(this.spans.indexOf(event.target)));
+    node.addEventListener("pointerover", (event) => this.choose(Number(event.target.dataset.token ?? -1)));
     node.addEventListener("pointerleave", () => this.choose(-1));
   }
 
+  // The first text, where the first of its tokens may begin before it.
+  begin(text, tokens) {
+    const said = tokens.map((token) => token.token).join("");
+    this.decoded = -Math.max(0, said.indexOf(text));
+  }
+
+  // `tokens`: of this text, in order.
   add(text, tokens) {
     this.text += text;
     for (const token of tokens) {
@@ -29,39 +38,82 @@ export class Answer {
       const piece = token.bytes ? this.decoder.decode(new Uint8Array(token.bytes), { stream: true }) : token.token;
       this.decoded += piece.length;
       this.tokens.push({ ...token, from, to: this.decoded });
-      const span = h("span", { class: "token" });
-      const probability = Math.exp(Math.min(0, token.logprob));
-      setLength(span, "--doubt", (1 - probability).toFixed(3));
-      this.spans.push(span);
-      this.node.append(span);
     }
-    if (this.tokens.length === 0) return setText(this.node, this.text);
-    // Only the last ones can have changed.
-    for (let i = this.tokens.length - 1; i >= 0; --i) {
-      const { from, to } = this.tokens[i];
-      const piece = this.text.slice(from, i === this.tokens.length - 1 ? Math.max(to, this.text.length) : to);
-      if (this.spans[i].textContent === piece && piece.length === to - from) break;
-      setText(this.spans[i], piece);
+    if (this.tokens.length > 0) this.node.tabIndex = 0;
+    // Many tokens may come between two pictures of the screen.
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => this.draw());
+  }
+
+  draw() {
+    this.waiting = false;
+    const same = (i, from, to) => this.blocks[i]?.from === from && this.blocks[i].source === this.text.slice(from, to);
+    let place = 0;
+    const next = readMarkdown(this.text, (piece, from) => this.leaf(piece, from), (from, to) => same(place++, from, to));
+    for (const [i, block] of next.entries()) {
+      block.source = this.text.slice(block.from, block.to);
+      if (block.node === null) block.node = this.blocks[i].node;
+      else if (this.blocks[i]) this.blocks[i].node.replaceWith(block.node);
+      else this.node.append(block.node);
     }
-    this.node.tabIndex = 0;
+    for (const block of this.blocks.slice(next.length)) block.node.remove();
+    this.blocks = next;
+    this.ondraw?.();
+  }
+
+  // A piece of the text as an element for each token in it.
+  leaf(text, from) {
+    const to = from + text.length, nodes = [];
+    let at = from;
+    for (let i = this.tokenAt(from); i < this.tokens.length && at < to; ++i) {
+      const end = Math.min(to, this.tokens[i].to);
+      if (end <= at) continue;
+      const span = h("span", { class: "token", "data-token": i, text: text.slice(at - from, end - from) });
+      setLength(span, "--doubt", (1 - Math.exp(Math.min(0, this.tokens[i].logprob))).toFixed(3));
+      nodes.push(span);
+      at = end;
+    }
+    if (at < to) nodes.push(text.slice(at - from));
+    return nodes;
+  }
+
+  // The first token that ends behind this place.
+  tokenAt(place) {
+    let low = 0, high = this.tokens.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.tokens[middle].to <= place) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  spans(index) {
+    return index < 0 ? [] : [...this.node.querySelectorAll(`[data-token="${index}"]`)];
   }
 
   onKey(event) {
-    const last = this.spans.length - 1;
-    const next = { ArrowRight: this.active + 1, ArrowLeft: this.active - 1, Home: 0, End: last, Escape: -1 }[event.key];
-    if (next === undefined) return;
-    if (event.key !== "Escape") event.preventDefault();
-    this.choose(event.key === "Escape" ? -1 : Math.max(0, Math.min(last, next)));
+    const step = { ArrowRight: 1, ArrowLeft: -1, Home: 1, End: -1 }[event.key];
+    if (event.key === "Escape") this.choose(-1);
+    if (step === undefined || event.target !== this.node) return;
+    event.preventDefault();
+    let next = event.key === "Home" ? 0 : event.key === "End" ? this.tokens.length - 1 : this.active + step;
+    // Marks of Markdown are not to be seen.
+    while (next >= 0 && next < this.tokens.length && this.spans(next).length === 0) next += step;
+    if (next >= 0 && next < this.tokens.length) this.choose(next);
   }
 
   choose(index) {
-    this.spans[this.active]?.classList.remove("active");
+    if (index === this.active) return;
+    for (const span of this.spans(this.active)) span.classList.remove("active");
     this.active = index;
     const card = byId("token-card");
-    card.hidden = index < 0;
-    if (index < 0) return;
-    this.spans[index].classList.add("active");
-    showCard(card, this.tokens[index], this.spans[index]);
+    const spans = this.spans(index);
+    card.hidden = spans.length === 0;
+    if (card.hidden) return;
+    for (const span of spans) span.classList.add("active");
+    showCard(card, this.tokens[index], spans[0]);
   }
 }
 

@@ -3,6 +3,7 @@
     page_test.py                    exits with 77 where no Chromium is installed (Debian's package `chromium`)
     TUTTI_SCREENSHOTS=DIR page_test.py    writes what it saw as PNG files, too
 """
+import json
 import os
 import signal
 import re
@@ -19,15 +20,55 @@ from harness import Cluster  # noqa: E402
 from http_client import Gateway  # noqa: E402
 
 SKIPPED = 77
-SIZES = {"phone": (360, 740), "desk": (1280, 900), "wall": (3840, 2160)}
+SIZES = {"phone": (360, 740), "hand": (400, 850), "desk": (1280, 900), "wide": (2560, 1440), "wall": (3840, 2160)}
+# What a model may write, and what is to be seen of it.
+MARKDOWN = """## A plan
+
+Use **two stages** of *two ranks*, as `tutti plan` says:
+
+1. Read it:
+   - layers
+2. Start it
+
+```python
+if a < b: print("**no**")
+```
+
+| device | layers |
+|---|---|
+| cuda:0 | 0-15 |
+
+> A hang has a name.
+
+See [docs](https://example.org/a_b) and [no](javascript:alert(1)) <img src=x onerror="document.title='broken'">"""
+SEEN = {"h4": ["A plan"], "strong": ["two stages"], "em": ["two ranks"], "p code": ["tutti plan"], "ol > li": 2, "ul > li": ["layers"],
+        "pre code": ['if a < b: print("**no**")'], "figcaption span": ["python"], "th": ["device", "layers"], "td": ["cuda:0", "0-15"],
+        "blockquote": ["A hang has a name."], "a": ["docs"], "img": 0, "script": 0}
+# A bubble that was told `parts`, drawn.
+BUBBLE = """(async () => { const { AnswerBubble } = await import('/page/bubbles.js');
+    const bubble = new AnswerBubble(() => {});
+    document.querySelector('#chat-log').append(bubble.node);
+    for (const part of %s) {
+      bubble.add(part);
+      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    }
+    bubble.end();
+    window.bubble = bubble;
+    return true; })()"""
 RANKS = "[...document.querySelectorAll('#pipelines .rank .name')].map(name => name.textContent)"
 # Text of the last answer, which is whole when its foot says how long it took.
 ANSWER = """(() => { const all = document.querySelectorAll('.message.assistant');
     return all.length ? all[all.length - 1].querySelector('.text').textContent : ''; })()"""
+GAP = """(() => { const boxes = ['.map', '.running', '.events'].map((one) => document.querySelector(one).getBoundingClientRect());
+    return Math.max(boxes[1].top - boxes[0].bottom, boxes[2].top - boxes[1].bottom); })()"""
 # The figure under a heading, and the line beneath it.
 FIGURE = """(() => { const chart = [...document.querySelectorAll('.chart')].find(
         one => one.querySelector('.chart-name').textContent === %r);
     return [chart.querySelector('.big').textContent, chart.querySelector('.under').textContent]; })()"""
+
+
+def token(text):
+    return {"token": text, "logprob": -0.5, "bytes": list(text.encode()), "top_logprobs": []}
 
 
 class Page(unittest.TestCase):
@@ -86,6 +127,8 @@ class Page(unittest.TestCase):
                     page = self.open(size, dark=dark)
                     self.assertLessEqual(page.run("document.documentElement.scrollWidth"), SIZES[size][0])
                     self.assertEqual(page.complaints(), [])
+                    if size == "desk":
+                        self.assertLess(page.run(GAP), 60, "the widest gap between parts of the left column")
                     self.shoot(page, f"page-{size}-{'dark' if dark else 'light'}")
 
     def test_4_treats_text_as_text(self):
@@ -94,6 +137,63 @@ class Page(unittest.TestCase):
         page.wait("document.querySelectorAll('.message.user').length > 0", "the question")
         self.assertEqual(page.run("document.querySelectorAll('.chat-log img').length"), 0)
         self.assertEqual(page.run("document.title").startswith("broken"), False)
+
+    def test_4_shows_markdown_and_folds_what_was_thought(self):
+        page = self.open()
+        pieces = [MARKDOWN[i:i + 3] for i in range(0, len(MARKDOWN), 3)]
+        parts = [{"thought": "Let me ", "text": "", "tokens": [token("<think>Let me ")]}, {"thought": "see.", "text": "", "tokens": [token("see.")]},
+                 {"thought": "", "text": pieces[0], "tokens": [token("</think>\n\n" + pieces[0])]},
+                 *({"thought": "", "text": piece, "tokens": [token(piece)]} for piece in pieces[1:])]
+        page.run(BUBBLE % json.dumps(parts))
+        for selector, wanted in SEEN.items():
+            found = page.run(f"[...bubble.body.querySelectorAll({json.dumps(selector)})].map((one) => one.textContent.trim())")
+            self.assertEqual(len(found) if isinstance(wanted, int) else found, wanted, selector)
+        self.assertEqual(page.run("bubble.body.querySelector('a').href"), "https://example.org/a_b")
+        self.assertEqual(page.run("bubble.body.querySelector('.copy').dataset.copies"), 'if a < b: print("**no**")')
+        self.assertFalse(page.run("bubble.thinking.node.open"))
+        self.assertEqual(page.run("bubble.thinking.body.textContent"), "Let me see.")
+        # Every token that is seen stands where it was drawn, and no part of the text has none.
+        self.assertEqual(page.run("""[...bubble.body.querySelectorAll('.token')].filter((span) =>
+            !bubble.answer.tokens[span.dataset.token].token.includes(span.textContent)).length"""), 0)
+        self.assertIn("A plan", page.run("[...bubble.body.querySelectorAll('.token')].map((span) => span.textContent).join('')"))
+        self.shoot(page, "page-markdown")
+        self.assertEqual(page.complaints(), [])
+
+    def test_4_keeps_conversations_in_the_browser(self):
+        page = self.open()
+        page.run("document.querySelector('#chat-system').value = 'Be short.'")
+        page.run("document.querySelector('#chat-system').dispatchEvent(new Event('input'))")
+        self.ask(page, "What is 12 + 30?")
+        page.wait(f"{ANSWER}.includes('42') && document.querySelector('#chat-stop').hidden", "the answer")
+        page.run("document.querySelector('.message.assistant .again').click()")
+        page.wait(f"document.querySelectorAll('.message').length === 2 && {ANSWER}.includes('42') && document.querySelector('#chat-stop').hidden",
+                  "another answer in its place")
+        page.send("Page.reload")
+        page.wait("document.querySelectorAll('#chat-kept option').length === 2", "the conversation in the list")
+        choose = "(() => { const list = document.querySelector('#chat-kept'); list.value = list.options[1].value; " \
+                 "list.dispatchEvent(new Event('change')); return list.options[1].textContent; })()"
+        self.assertEqual(page.run(choose), "What is 12 + 30?")
+        page.wait(f"document.querySelectorAll('.message').length === 2 && {ANSWER}.includes('42')", "the conversation")
+        self.assertEqual(page.run("document.querySelector('#chat-system').value"), "Be short.")
+        page.run("document.querySelector('#chat-forget').click()")
+        page.wait("document.querySelectorAll('#chat-kept option').length === 1", "the list without it")
+        self.assertEqual(page.complaints(), [])
+
+    def test_5_a_lost_worker_stays_on_the_map(self):
+        page = self.open()
+        lost = page.run(RANKS)[0]
+        stopped = self.cluster.children()[lost]
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            page.wait(f"document.querySelector('#lost').textContent.includes('{lost}') && document.querySelector('#state').dataset.state === 'busy'",
+                      "the lost worker, while others serve")
+            self.assertIn("gone for", page.run("document.querySelector('#lost').textContent"))
+            self.shoot(page, "page-lost")
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        page.wait("document.querySelector('#lost').childElementCount === 0", "its return")
+        page.wait(f"{RANKS}.length === 3 && document.querySelector('#state').dataset.state === 'good'", "three stages again")
+        self.assertEqual(page.complaints(), [])
 
     def test_5_shows_a_lost_worker_and_who_took_its_place(self):
         page = self.open()
