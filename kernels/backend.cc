@@ -5,8 +5,19 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/mask_row.h"
 
 namespace tutti::kernels {
+
+// Of backends in the host's memory.
+void Backend::MaskLogits(TensorView logits, std::span<const int32_t> rows,
+                         std::span<const uint32_t> masks) {
+  const auto words = static_cast<size_t>(MaskWords(logits.cols));
+  CHECK(logits.device == Device() && masks.size() == rows.size() * words);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    MaskRow(logits.f32(rows[i]), masks.subspan(i * words, words), logits.cols);
+  }
+}
 
 void Backend::Bests(TensorView logits, std::span<Candidate> out) {
   std::vector<int32_t> ids(out.size());

@@ -278,6 +278,10 @@ class Backend {
   //
   // Each adjustment is applied to its logit, in place (LogitAdjustment).
   virtual void AdjustLogits(TensorView logits, std::span<const LogitAdjustment> adjustments) = 0;
+  // logits[rows[i], c] = -Inf for each c whose bit, c % 32 of masks[i, c / 32], is 0.
+  //   rows  all different, host;   masks  [rows.size(), MaskWords(vocab)] (mask_row.h), host
+  virtual void MaskLogits(TensorView logits, std::span<const int32_t> rows,
+                          std::span<const uint32_t> masks);
   // out[r] = the smallest index among the largest values; -1 for a row that holds NaN or +Inf, or
   // only -Inf.   out [rows], host
   virtual void ArgMax(TensorView logits, std::span<int32_t> out) = 0;

@@ -267,6 +267,35 @@ TEST_P(ConformanceTest, AdjustLogits) {
   EXPECT_EQ(x.at(0, 9), -kInf);
 }
 
+// More rows than have room on a device at a time, and last words that are not full.
+TEST_P(ConformanceTest, MaskLogits) {
+  for (const int64_t cols : {int64_t{1}, int64_t{32}, int64_t{70}, int64_t{1000}}) {
+    const int64_t words = (cols + 31) / 32;
+    Matrix x = Matrix(75, cols).Fill(3);
+    std::vector<int32_t> rows;
+    std::vector<uint32_t> masks;
+    for (int32_t row = 74; row >= 0; row -= 2) {
+      rows.push_back(row);
+      for (int64_t w = 0; w < words; ++w) {
+        masks.push_back(row % 10 == 0   ? 0
+                        : row % 10 == 2 ? ~0u
+                                        : static_cast<uint32_t>(0x9E3779B9u * (row + w * 77 + 1)));
+      }
+    }
+    Matrix expected = x;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (int64_t c = 0; c < cols; ++c) {
+        const uint32_t word = masks[i * static_cast<size_t>(words) + static_cast<size_t>(c / 32)];
+        if ((word >> (c % 32) & 1) == 0) expected.set(rows[i], c, -kInf);
+      }
+    }
+    tested_->MaskLogits(x.view(), rows, masks);
+    EXPECT_TRUE(Near(x, expected, 0)) << cols;
+    tested_->MaskLogits(x.view(), {}, {});
+    EXPECT_TRUE(Near(x, expected, 0)) << cols;
+  }
+}
+
 TEST_P(ConformanceTest, BuffersAreZeroedAndAligned) {
   for (int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{4097}, int64_t{5} << 20}) {
     const auto buffer = *tested_->Allocate(bytes);

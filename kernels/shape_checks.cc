@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "kernels/mask_row.h"
 
 namespace tutti::kernels {
 namespace {
@@ -186,6 +187,14 @@ void CheckAdjustLogits(const TensorView& logits, std::span<const LogitAdjustment
     CHECK(adjustment.row >= 0 && adjustment.row < logits.rows) << adjustment.row;
     CHECK(adjustment.id >= 0 && adjustment.id < logits.cols) << adjustment.id;
   }
+}
+
+void CheckMaskLogits(const TensorView& logits, std::span<const int32_t> rows,
+                     std::span<const uint32_t> masks) {
+  CheckF32(logits, "logits");
+  CHECK(static_cast<int64_t>(masks.size()) ==
+        static_cast<int64_t>(rows.size()) * MaskWords(logits.cols));
+  for (const int32_t row : rows) CHECK(row >= 0 && row < logits.rows) << "row " << row;
 }
 
 void CheckPick(const TensorView& logits, std::span<const int32_t> ids, std::span<float> out) {

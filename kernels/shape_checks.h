@@ -53,5 +53,7 @@ void CheckDevice(const char* operation, Device backend, const KvLayer& cache);
 // Convert: each view lies on the backend's device or in host memory, one at least on the former.
 void CheckConvertDevices(Device backend, const TensorView& in, const TensorView& out);
 void CheckAdjustLogits(const TensorView& logits, std::span<const LogitAdjustment> adjustments);
+void CheckMaskLogits(const TensorView& logits, std::span<const int32_t> rows,
+                     std::span<const uint32_t> masks);
 
 }  // namespace tutti::kernels

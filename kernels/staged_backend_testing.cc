@@ -97,6 +97,12 @@ class StagedBackend : public Backend, public FamilyOperators {
     inner_->AdjustLogits(staged.view, adjustments);
     staged.Return();
   }
+  void MaskLogits(TensorView logits, std::span<const int32_t> rows,
+                  std::span<const uint32_t> masks) override {
+    Staged staged(this, logits);
+    inner_->MaskLogits(staged.view, rows, masks);
+    staged.Return();
+  }
   void ArgMax(TensorView logits, std::span<int32_t> out) override {
     Staged staged(this, logits);
     inner_->ArgMax(staged.view, out);

@@ -26,6 +26,7 @@
 #include "kernels/cpu/tiles.h"
 #include "kernels/family_operators.h"
 #include "kernels/limits.h"
+#include "kernels/mask_row.h"
 #include "kernels/several_classes.h"
 #include "kernels/shape_checks.h"
 #include "kernels/tunable.h"
@@ -114,6 +115,8 @@ class CpuBackend : public Backend,
   void Attention(TensorView q, const KvLayer& cache, const AttentionBatch& batch, float scale,
                  TensorView out) override;
   void AdjustLogits(TensorView logits, std::span<const LogitAdjustment> adjustments) override;
+  void MaskLogits(TensorView logits, std::span<const int32_t> rows,
+                  std::span<const uint32_t> masks) override;
   void ArgMax(TensorView logits, std::span<int32_t> out) override;
   void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) override;
   void Pick(TensorView logits, std::span<const int32_t> ids, std::span<float> out) override {
@@ -297,6 +300,16 @@ void CpuBackend::AdjustLogits(TensorView logits, std::span<const LogitAdjustment
     };
     logit = logit * choose(1, a.repetition) / choose(a.repetition, 1) + a.bias;
   }
+}
+
+void CpuBackend::MaskLogits(TensorView logits, std::span<const int32_t> rows,
+                            std::span<const uint32_t> masks) {
+  CheckMaskLogits(logits, rows, masks);
+  const auto words = static_cast<size_t>(MaskWords(logits.cols));
+  ForRows(static_cast<int64_t>(rows.size()), logits.cols, [&](int64_t i) {
+    const auto at = static_cast<size_t>(i);
+    MaskRow(logits.f32(rows[at]), masks.subspan(at * words, words), logits.cols);
+  });
 }
 
 void CpuBackend::ArgMax(TensorView logits, std::span<int32_t> out) {

@@ -20,6 +20,7 @@
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sampling.h"
 #include "kernels/gpu_memory.h"
+#include "kernels/mask_row.h"
 
 namespace tutti::kernels::cuda {
 namespace {
@@ -252,6 +253,27 @@ class CudaBackend : public Backend {
                   .repetition = repetitions_.Get(std::span<const float>(repetition)),
                   .bias = biases_.Get(std::span<const float>(bias))},
                  runtime_.get());
+  }
+
+  // As many rows at a time as the memory for a row's adjustments holds masks of.
+  void MaskLogits(TensorView logits, std::span<const int32_t> rows,
+                  std::span<const uint32_t> masks) override {
+    CheckMaskLogits(logits, rows, masks);
+    CheckOperands("MaskLogits", device_, *runtime_, {&logits});
+    const auto words = static_cast<size_t>(MaskWords(logits.cols));
+    const size_t together = static_cast<size_t>(logits.cols) / words;
+    const std::span bits(reinterpret_cast<const int32_t*>(masks.data()), masks.size());
+    for (size_t first = 0; first < rows.size(); first += together) {
+      const auto some = rows.subspan(first, std::min(together, rows.size() - first));
+      LaunchMask({.logits = logits.f32(),
+                  .stride = Stride(logits),
+                  .row = adjusted_rows_.Get(some),
+                  .masks = adjusted_ids_.Get(bits.subspan(first * words, some.size() * words)),
+                  .vocab = static_cast<int32_t>(logits.cols),
+                  .rows = static_cast<int32_t>(some.size()),
+                  .words = static_cast<int32_t>(words)},
+                 runtime_.get());
+    }
   }
 
   void ArgMax(TensorView logits, std::span<int32_t> out) override {

@@ -130,6 +130,17 @@ TUTTI_KERNEL void Adjust(TUTTI_PARAMETER AdjustArgs args) {
   logit = value;
 }
 
+// A block per row and kRowThreads logits.
+TUTTI_KERNEL void Mask(TUTTI_PARAMETER MaskArgs args) {
+  const auto id = static_cast<int32_t>(BlockY() * kRowThreads) + ThreadIndex();
+  LetNextBegin();
+  WaitForEarlier();
+  if (id >= args.vocab) return;
+  const auto word = static_cast<uint32_t>(args.masks[BlockX() * args.words + id / 32]);
+  if ((word >> (id % 32) & 1) != 0) return;
+  args.logits[args.row[BlockX()] * args.stride + id] = -Infinity();
+}
+
 TUTTI_KERNEL void Pick(TUTTI_PARAMETER PickArgs args) {
   const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
   LetNextBegin();
@@ -195,6 +206,10 @@ void LaunchLogSums(const LogSumsArgs& args, Launcher* launcher) {
 void LaunchAdjust(const AdjustArgs& args, Launcher* launcher) {
   const int64_t blocks = (args.count + kRowThreads - 1) / kRowThreads;
   LaunchEarly(&Adjust, {blocks, 1}, kRowThreads, 0, launcher, args);
+}
+void LaunchMask(const MaskArgs& args, Launcher* launcher) {
+  LaunchEarly(&Mask, {args.rows, (args.vocab + kRowThreads - 1) / kRowThreads}, kRowThreads, 0,
+              launcher, args);
 }
 void LaunchPick(const PickArgs& args, Launcher* launcher) {
   const int64_t blocks = (args.count + kRowThreads - 1) / kRowThreads;

@@ -64,6 +64,19 @@ struct AdjustArgs {
 };
 void LaunchAdjust(const AdjustArgs& args, Launcher* launcher);
 
+// Of row row[i] the logits stay whose bit is set, bit c % 32 of masks[i, c / 32].
+struct MaskArgs {
+  float* logits = nullptr;
+  int64_t stride = 0;
+  const int32_t* row = nullptr;    // [rows]
+  const int32_t* masks = nullptr;  // [rows, words]
+  int32_t vocab = 0;
+  int32_t rows = 0;
+  int32_t words = 0;
+  int32_t gap = 0;
+};
+void LaunchMask(const MaskArgs& args, Launcher* launcher);
+
 // out[i] = logits[ids[i]]
 struct PickArgs {
   const float* logits = nullptr;
