@@ -36,7 +36,7 @@ Executor::Executor(Options options, transport::Dialer* dialer, const Clock* cloc
               .wait_for_rows = [this](Instant deadline) { return WaitForRows(deadline); }}),
       stage_([this](const v1::AssignShard& shard,
                     const ShardProgressCallback& progress) { return Load(shard, progress); },
-             this, clock, links_.row_channel()),
+             this, clock, links_.row_channel(), GrammarPool::Runs::kOnThread),
       inbox_(mailbox_, &context_.links, clock, &position_,
              [this](const WorkerEvent& event) { return EndsEpoch(event); }) {}
 
@@ -278,6 +278,7 @@ void Executor::ToNextStage(v1::Frame frame, transport::Payload payload) {
 void Executor::WriteMetrics(metrics::Exposition* to) const {
   metrics_.WriteInfo(options_.hello, to);
   metrics_.Write(position_, to);
+  stage_.grammars().Write(to);
   const ShardFetch* const fetch = options_.fetch;
   to->Single("tutti_worker_fetched_bytes_total", metrics::Kind::kCounter,
              "Bytes of the checkpoint that came over the link.",

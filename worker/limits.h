@@ -50,6 +50,19 @@ inline constexpr int32_t kPlanEndIdsMax = 1 << 16;
 inline constexpr int32_t kPlanBannedMax = 1 << 12;
 inline constexpr int64_t kPlanBannedIdsMax = 1 << 17;
 
+// ---- answers by grammars (sampling/grammar_cache.h)
+
+// Bytes of all automata, and of grammars that no answer uses: four of the largest automata
+// (grammar/limits.h), or some hundred of ordinary ones. They come out of the tenth of the machine
+// that no plan uses (kMemoryShare).
+inline constexpr int64_t kGrammarBytesMax = int64_t{256} << 20;
+// Grammars held; beyond it those that no answer uses go. As many as sequences usually run.
+inline constexpr int64_t kGrammarsKept = 256;
+// What a source is written out to beside its graph's nodes: texts, and expressions as instructions.
+inline constexpr size_t kGrammarBytesPerSourceByte = 8;
+// The one that waits for a mask looks this often whether the maker moves.
+inline constexpr std::chrono::milliseconds kMaskLookInterval{50};
+
 // Sequences of one step whose loss of numbers is traced to a layer. It is the checkpoint's doing
 // and the same for many requests: the first few tell all there is to know.
 inline constexpr int64_t kNumericFaultsMax = 16;

@@ -14,11 +14,12 @@
 #include "model/config_json.h"
 #include "model/partition.h"
 #include "worker/pipeline_testing.h"
+#include "worker/sampling/toy_vocabulary_testing.h"
 
 namespace tutti::worker {
 namespace {
 
-// Sixteen requests with all kinds of sampling.
+// Sixteen requests with all kinds of sampling, five of them by grammars.
 std::vector<TestRequest> Requests(int64_t vocab) {
   std::vector<TestRequest> requests;
   Random random(2024);
@@ -36,6 +37,7 @@ std::vector<TestRequest> Requests(int64_t vocab) {
     if (i % 2 == 1) request.sampling.set_top_p(0.9f);
     if (i % 4 == 2) request.sampling.set_top_k(20);
     if (i % 5 == 3) request.sampling.set_repetition_penalty(1.2f);
+    if (i % 3 == 1) SetToyGrammar(i / 3, &request.sampling);
     requests.push_back(request);
   }
   return requests;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "worker/pipeline_testing.h"
+#include "worker/sampling/toy_vocabulary_testing.h"
 
 namespace tutti::worker {
 namespace {
@@ -86,13 +87,15 @@ std::vector<TestOutput> TestPipeline::Generate(const std::vector<TestRequest>& r
     }
     if (plan.scheduled().empty()) return outputs;
     const v1::StepResult result = RunStep(std::move(plan));
-    CHECK(result.poisoned().empty());
+    CHECK(result.poisoned().empty() && result.undrawn().empty()) << result.ShortDebugString();
     for (const v1::SampledToken& token : result.sampled()) {
       const size_t i = token.sequence() - running[0].id;
       CHECK(token.position() == static_cast<int32_t>(running[i].tokens.size()));
       running[i].tokens.push_back(token.token());
       outputs[i].tokens.push_back(token);
-      if (static_cast<int32_t>(outputs[i].tokens.size()) < requests[i].max_tokens) continue;
+      const bool ends = requests[i].sampling.has_grammar() && token.token() == kToyEnd;
+      if (!ends && static_cast<int32_t>(outputs[i].tokens.size()) < requests[i].max_tokens)
+        continue;
       running[i].done = true;
       finished_.push_back(running[i].id);
     }

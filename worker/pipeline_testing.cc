@@ -13,6 +13,7 @@
 #include "worker/device_links/device_group.h"
 #include "worker/device_links/device_links.h"
 #include "worker/ranks_testing.h"
+#include "worker/sampling/toy_vocabulary_testing.h"
 #include "worker/transformer.h"
 
 namespace tutti::worker {
@@ -224,8 +225,8 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
       member.rows = std::make_unique<MixedRows>(
           member.backend.get(), NameOf(static_cast<size_t>(shard.stage()), rank), &clock_);
     }
-    member.worker =
-        std::make_unique<StageWorker>(factory, &member.outbox, &clock_, member.rows.get());
+    member.worker = std::make_unique<StageWorker>(factory, &member.outbox, &clock_,
+                                                  member.rows.get(), GrammarPool::Runs::kOnThread);
     v1::Frame frame;
     frame.set_epoch(kEpoch);
     *frame.mutable_assign_shard() = shard;
@@ -233,6 +234,12 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
     member.worker->OnCoordinatorFrame(std::move(frame));
     CHECK(member.worker->status().ok()) << member.worker->status();
     ready[rank] = member.outbox.to_coordinator.back().shard_ready();
+    if (!shard.has_head()) continue;
+    v1::Frame vocabulary;
+    vocabulary.set_epoch(kEpoch);
+    *vocabulary.mutable_vocabulary() = ToyVocabulary(static_cast<int32_t>(config_.vocab_size));
+    member.worker->OnCoordinatorFrame(std::move(vocabulary));
+    CHECK(member.worker->status().ok()) << member.worker->status();
   }
   stage->ranks.Run([&](int rank) {
     DeviceGroup group({.devices = stage->members[rank].backend->device_exchange(),

@@ -73,7 +73,8 @@ class TestPipeline {
   ~TestPipeline();
 
   // Runs all requests together until each has its tokens. Each step gives every sequence up to
-  // `chunk` tokens (0: as many as fit). Blocks are handed out in an order drawn from `block_seed`.
+  // `chunk` tokens (0: as many as fit). Grammars are over the toy vocabulary, and its end ends
+  // their answers. Blocks are handed out in an order drawn from `block_seed`.
   std::vector<TestOutput> Generate(const std::vector<TestRequest>& requests, int32_t chunk,
                                    uint64_t block_seed = 0);
 

@@ -174,6 +174,11 @@ absl::Status SequenceTable::Add(const v1::NewSequence& added) {
   state.sampling = added.sampling();
   state.computed = added.cached_tokens();
   TUTTI_RETURN_IF_ERROR(AppendTokens(added.tokens(), &state));
+  // Its text may be long, and is of no more use here.
+  const std::unique_ptr<v1::SequenceGrammar> grammar(state.sampling.release_grammar());
+  if (grammar != nullptr && grammars_ != nullptr) {
+    state.grammar = grammars_->Begin(std::move(*grammar), state.sampling);
+  }
   sequences_.emplace(added.sequence(), std::move(state));
   return absl::OkStatus();
 }

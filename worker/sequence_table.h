@@ -9,7 +9,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "proto/peer_messages.h"
+#include "worker/sampling/grammar_pool.h"
 
 namespace tutti::worker {
 
@@ -36,10 +39,15 @@ struct SequenceState {
   int32_t computed = 0;
   std::optional<uint64_t> last_step;  // that it was scheduled in; the probe is step 0
   v1::SequenceSampling sampling;
+  // Where its text is bound by a grammar, on a stage that samples; `sampling` no longer has it.
+  std::shared_ptr<GrammarAnswer> grammar;
   // Counts of every token in `tokens`; kept only for sequences that have a penalty. In the order of
   // ids, so that whoever applies them goes through a row of logits once.
   absl::btree_map<TokenId, TokenCount> counts;
 
+  std::span<const TokenId> output() const {
+    return std::span(tokens).subspan(static_cast<size_t>(prompt_tokens));
+  }
   // A field left at 0 is off, also where the neutral value is 1.
   bool has_penalties() const {
     return (sampling.repetition_penalty() != 0 && sampling.repetition_penalty() != 1) ||
@@ -59,7 +67,10 @@ struct SequenceLimits {
 
 class SequenceTable {
  public:
-  explicit SequenceTable(const SequenceLimits& limits) : limits_(limits) {}
+  // `grammars` makes the masks of the sequences, and outlives the table; null: this stage does not
+  // sample.
+  explicit SequenceTable(const SequenceLimits& limits, GrammarPool* grammars = nullptr)
+      : limits_(limits), grammars_(grammars) {}
 
   // Applies a plan's differences: forgets the finished, adds the new, then advances the scheduled
   // ones. Errors (INVALID_ARGUMENT: impossible in itself; FAILED_PRECONDITION: it contradicts this
@@ -82,6 +93,7 @@ class SequenceTable {
   absl::Status AppendBlocks(const Ids& blocks, SequenceState* state) const;
 
   const SequenceLimits limits_;
+  GrammarPool* const grammars_;
   std::unordered_map<uint64_t, SequenceState> sequences_;  // found by id only, never walked
 };
 

@@ -22,8 +22,12 @@ int64_t Microseconds(Duration duration) {
 }  // namespace
 
 StageWorker::StageWorker(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock,
-                         StageRowChannel* row_channel)
-    : factory_(std::move(factory)), outbox_(outbox), clock_(clock), row_channel_(row_channel) {}
+                         StageRowChannel* row_channel, GrammarPool::Runs masks)
+    : factory_(std::move(factory)),
+      outbox_(outbox),
+      clock_(clock),
+      row_channel_(row_channel),
+      grammars_(masks) {}
 
 StageRunner::LinkMemory StageWorker::link_memory() const {
   return runner_ == nullptr ? StageRunner::LinkMemory() : runner_->link_memory();
@@ -52,6 +56,13 @@ void StageWorker::OnCoordinatorFrame(v1::Frame frame) {
       kv_epoch_ = Epoch();
       kept_ = KeptRows();
       return;
+    case v1::Frame::kVocabulary: {
+      if (!status_.ok()) return;
+      const absl::Status status =
+          grammars_.SetVocabulary(std::move(*frame.mutable_vocabulary()), runner_->vocab_size());
+      if (!status.ok()) Fail(status);
+      return;
+    }
     case v1::Frame::kStepPlan: {
       if (!status_.ok()) return;
       const absl::Status status =
@@ -199,7 +210,8 @@ void StageWorker::StartServing() {
                                 .max_step_sequences = shard_.max_sequences(),
                                 .max_known_sequences = static_cast<int32_t>(std::min<int64_t>(
                                     int64_t{shard_.max_sequences()} * ahead, INT32_MAX)),
-                                .max_model_len = shard_.max_model_len()});
+                                .max_model_len = shard_.max_model_len()},
+                 is_last() ? &grammars_ : nullptr);
   sequencer_.emplace(StepSequencer::Options{.takes_activations = !is_first(),
                                             .stage = shard_.stage(),
                                             .num_stages = shard_.num_stages(),
@@ -250,6 +262,10 @@ absl::Status StageWorker::RunStep(ReadyStep ready, const ProgressCallback& progr
                                   const BeginCallback& on_begin) {
   TUTTI_RETURN_IF_ERROR(table_->Apply(ready.plan));
   BuildBatch(ready.plan, *table_, &batch_);
+  // Masks are made while the step is computed.
+  for (const SampleRow& row : batch_.sample_rows) {
+    if (row.sequence->grammar != nullptr) row.sequence->grammar->Ask(row.sequence->output());
+  }
   for ([[maybe_unused]] const int32_t position : batch_.positions) {
     if (TUTTI_FAIL_POINT_AT("worker.die_at_position", position)) std::_Exit(1);
   }
@@ -281,19 +297,8 @@ void StageWorker::SendDone(uint64_t step, Duration compute, Duration wait) {
   v1::StepDone* done = nullptr;
   // All ranks of the last stage have sampled the same; the first tells.
   if (is_last() && shard_.rank() == 0) {
-    CHECK(sampled_.size() == batch_.sample_rows.size())
-        << sampled_.size() << " samples for " << batch_.sample_rows.size() << " rows";
-    v1::StepResult* const result = frame.mutable_step_result();
-    result->set_step(step);
-    for (v1::SampledToken& token : sampled_) {
-      if (token.token() < 0) {
-        result->add_poisoned(token.sequence());
-      } else {
-        result->add_sampled()->Swap(&token);
-      }
-    }
-    result->mutable_faults()->Add(faults_.begin(), faults_.end());
-    done = result->mutable_done();
+    FillResult(step, frame.mutable_step_result());
+    done = frame.mutable_step_result()->mutable_done();
   } else {
     done = frame.mutable_step_done();
   }
@@ -311,6 +316,27 @@ void StageWorker::SendDone(uint64_t step, Duration compute, Duration wait) {
   done->mutable_exchange_out()->set_bytes(traffic.bytes_out);
   done->mutable_exchange_out()->set_frames(traffic.frames_out);
   outbox_->ToCoordinator(std::move(frame));
+}
+
+void StageWorker::FillResult(uint64_t step, v1::StepResult* result) {
+  CHECK(sampled_.size() == batch_.sample_rows.size())
+      << sampled_.size() << " samples for " << batch_.sample_rows.size() << " rows";
+  result->set_step(step);
+  for (size_t i = 0; i < sampled_.size(); ++i) {
+    v1::SampledToken& token = sampled_[i];
+    const auto& grammar = batch_.sample_rows[i].sequence->grammar;
+    if (token.token() >= 0) {
+      result->add_sampled()->Swap(&token);
+    } else if (grammar != nullptr && !grammar->end().ok()) {
+      v1::UndrawnRow* const undrawn = result->add_undrawn();
+      undrawn->set_sequence(token.sequence());
+      undrawn->set_code(static_cast<int32_t>(grammar->end().code()));
+      undrawn->set_message(std::string(grammar->end().message()));
+    } else {
+      result->add_poisoned(token.sequence());
+    }
+  }
+  result->mutable_faults()->Add(faults_.begin(), faults_.end());
 }
 
 // Runs no further steps of this epoch.

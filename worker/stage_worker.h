@@ -30,6 +30,7 @@
 #include "worker/device_links/stage_row_channel.h"
 #include "worker/early_activations.h"
 #include "worker/kept_rows.h"
+#include "worker/sampling/grammar_pool.h"
 #include "worker/sequence_table.h"
 #include "worker/stage_part.h"
 #include "worker/stage_runner.h"
@@ -52,12 +53,13 @@ class StageWorker {
   // REQUIRES: all arguments outlive the worker. `clock` only measures (compute and wait times); it
   // decides nothing. `row_channel`: how rows pass from device to device; null: over the links only.
   StageWorker(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock,
-              StageRowChannel* row_channel = nullptr);
+              StageRowChannel* row_channel = nullptr,
+              GrammarPool::Runs masks = GrammarPool::Runs::kInline);
 
-  // Handles a frame from the coordinator: assign_shard, step_plan or release. assign_shard loads
-  // the shard before it returns (sending shard_progress and at the end shard_ready or failure). A
-  // plan of another epoch than the current one is dropped and counted. A plan that contradicts
-  // itself or our copy: see status().
+  // Handles a frame from the coordinator: assign_shard, vocabulary, step_plan or release.
+  // assign_shard loads the shard before it returns (sending shard_progress and at the end
+  // shard_ready or failure). A plan of another epoch than the current one is dropped and counted. A
+  // plan that contradicts itself or our copy: see status().
   void OnCoordinatorFrame(v1::Frame frame);
 
   // Handles an activation chunk from the previous stage. Stale epochs are dropped and counted;
@@ -87,6 +89,7 @@ class StageWorker {
   uint64_t stale_frames() const { return stale_frames_; }
   // Grows with every step, layer and tensor loaded.
   uint64_t progress_count() const { return progress_count_; }
+  const GrammarPool& grammars() const { return grammars_; }
 
  private:
   // The places where a step's rows come from and go to.
@@ -117,6 +120,7 @@ class StageWorker {
   void SendActivation(const std::shared_ptr<ActivationBuffer>& buffer);
   v1::Frame NewActivation(int32_t first_row, int32_t rows) const;
   void SendDone(uint64_t step, Duration compute, Duration wait);
+  void FillResult(uint64_t step, v1::StepResult* result);
   void Stop(const absl::Status& status);
   void Fail(const absl::Status& status);
   v1::Frame NewFrame() const;
@@ -129,6 +133,7 @@ class StageWorker {
   StageOutbox* const outbox_;
   const Clock* const clock_;
   StageRowChannel* const row_channel_;
+  GrammarPool grammars_;  // outlives the table's sequences
 
   // The newest epoch that this coordinator named; frames of it and before are not early.
   Epoch newest_epoch_;

@@ -24,9 +24,9 @@ LAYERS = {
     "quant": ["base", "kernels", "model"],
     "placement": ["base", "kernels", "model"],
     "door": ["base", "program", "proto", "metrics", "text", "transport"],
-    "coordinator": ["base", "program", "proto", "metrics", "text", "model", "transport",
+    "coordinator": ["base", "program", "proto", "metrics", "text", "grammar", "model", "transport",
                     "placement", "door"],
-    "worker": ["base", "program", "proto", "metrics", "kernels", "model", "transport"],
+    "worker": ["base", "program", "proto", "metrics", "kernels", "grammar", "model", "transport"],
     "client": ["base", "program", "proto", "kernels", "model", "transport", "placement"],
     "gateway": ["base", "program", "proto", "metrics", "transport", "door", "client"],
 }

@@ -14,8 +14,10 @@ int64_t OutputTokens(const SequenceState& sequence) {
   return static_cast<int64_t>(sequence.tokens.size()) - sequence.prompt_tokens;
 }
 
+// A grammar's mask has seen to that: it ends an output that can do nothing else.
 bool IsTooShortToEnd(const SequenceState& sequence) {
-  return OutputTokens(sequence) < int64_t{sequence.sampling.min_tokens()};
+  return sequence.grammar == nullptr &&
+         OutputTokens(sequence) < int64_t{sequence.sampling.min_tokens()};
 }
 
 // Whether the output ends with all but the last of `ids`.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "model/limits.h"
 #include "worker/sampling/draw_rule.h"
@@ -37,9 +39,19 @@ RowQuestion QuestionOf(const SequenceState& sequence, int64_t vocab_size) {
           .top = std::min<int64_t>(sampling.top_logprobs(), vocab_size)};
 }
 
+// Where a grammar and other limits on what is drawn leave nothing, no numbers are lost.
+void EndByGrammar(const SequenceState& sequence, const RowAnswer& answer) {
+  if (sequence.grammar == nullptr || !sequence.grammar->end().ok()) return;
+  if (answer.raw.state == RowBest::kPoisoned || answer.best.state == RowBest::kPoisoned) return;
+  sequence.grammar->End(absl::FailedPreconditionError(
+      absl::StrCat("the grammar and the request's other limits on tokens leave none for position ",
+                   sequence.output().size(), " of the output")));
+}
+
 void FillLogprobs(float raw, const RowAnswer& answer, v1::SampledToken* token) {
   token->set_logprob(static_cast<float>(raw - answer.log_sum));
   for (const WalkCandidate& candidate : answer.top) {
+    if (candidate.logit == -std::numeric_limits<float>::infinity()) break;  // no grammar allows it
     token->add_top_ids(candidate.id);
     token->add_top_logprobs(static_cast<float>(candidate.logit - answer.log_sum));
   }
@@ -61,6 +73,7 @@ Sampler::Sampler(kernels::Backend* backend, const Options& options,
       share_(ShareVocabulary(options.vocab_size, options.ranks, options.rank)),
       adjusted_(std::move(adjusted)),
       summaries_(backend, share_),
+      grammar_mask_(backend, share_.own),
       mask_(backend, share_.own),
       blocks_(options.ranks, options.rank, options.collective) {}
 
@@ -70,6 +83,7 @@ absl::Status Sampler::Sample(TensorView logits, std::span<const SampleRow> rows,
                              const ProgressCallback& progress) {
   CHECK(logits.rows == static_cast<int64_t>(rows.size()) && logits.cols == share_.own.size());
   adjusted_from_ = nullptr;
+  grammar_mask_.Apply(logits, rows, progress);
   size_t first = 0;
   int64_t bytes = 0;
   for (size_t i = 0; i <= rows.size(); ++i) {
@@ -150,6 +164,7 @@ absl::Status Sampler::SampleRowInto(const Row& row, RowAnswer* answer, v1::Sampl
   token->set_position(static_cast<int32_t>(sequence.tokens.size()));
   token->set_token(-1);
   if (answer->raw.state != RowBest::kNumber || answer->best.state != RowBest::kNumber) {
+    EndByGrammar(sequence, *answer);
     return absl::OkStatus();
   }
   WalkCandidate chosen = {.id = answer->best.id, .raw = answer->best.raw};

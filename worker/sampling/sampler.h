@@ -4,13 +4,14 @@
 // else: randomness is RandomUniform(seed, position), where position is the index the sampled token
 // will have in the sequence.
 //
-// The order of operations, which is vLLM's: repetition, presence and frequency penalties and logit
-// bias; the mask (logit_mask.h); temperature; min_p; top_k; top_p. Each filter keeps a prefix of
+// The order of operations, which is vLLM's but for the first: what a grammar allows
+// (grammar_mask.h); repetition, presence and frequency penalties and logit bias; the mask
+// (logit_mask.h); temperature; min_p; top_k; top_p. Each filter keeps a prefix of
 // the candidates ordered by (logit descending, id ascending), and top_p is a share of the weight
 // that earlier filters left. Equal logits at the edge of top_k are told apart by their ids.
 //
-// Log-probabilities are natural logarithms of the model's own distribution: before penalties, bias,
-// mask, temperature and filters.
+// Log-probabilities are natural logarithms of the model's own distribution, among the tokens that a
+// grammar allows: before penalties, bias, mask, temperature and filters.
 //
 // Over several ranks each has the logits of its own part of the vocabulary. They tell each other
 // the best candidates and the normaliser's parts of each row, and all of them sample, with the same
@@ -34,6 +35,7 @@
 #include "worker/batch.h"
 #include "worker/sampling/candidate_walk.h"
 #include "worker/sampling/equal_blocks.h"
+#include "worker/sampling/grammar_mask.h"
 #include "worker/sampling/logit_mask.h"
 #include "worker/sampling/logit_summaries.h"
 #include "worker/sampling/row_draw.h"
@@ -62,7 +64,9 @@ class Sampler {
                                                          const Options& options);
 
   // Appends one token to *sampled for each row, in order. A row whose logits are not numbers (NaN,
-  // +Inf, or nothing but -Inf, with the mask or without) has token -1. Errors are the collective's.
+  // +Inf, or nothing but -Inf, with the mask or without) has token -1, and where that is a
+  // grammar's doing, its answer has ended. Errors are the collective's. Changes the logits of rows
+  // with a grammar.
   // `progress` is told of every row, and before each further look into one.
   //
   //   logits [rows, the rank's part of the vocabulary] f32, of the backend's device
@@ -102,6 +106,7 @@ class Sampler {
   const VocabularyShare share_;
   const std::unique_ptr<kernels::DeviceBuffer> adjusted_;  // one row of logits
   LogitSummaries summaries_;
+  GrammarMask grammar_mask_;
   LogitMask mask_;
   EqualBlocks blocks_;
 

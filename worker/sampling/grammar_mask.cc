@@ -1,0 +1,46 @@
+#include "worker/sampling/grammar_mask.h"
+
+#include <limits>
+
+#include "base/check.h"
+#include "worker/sequence_table.h"
+
+namespace tutti::worker {
+namespace {
+
+constexpr int64_t kMaskWordBits = 32;
+
+}  // namespace
+
+GrammarMask::GrammarMask(kernels::Backend* backend, const model::Range& own)
+    : backend_(backend), own_(own) {
+  CHECK(own.size() == 0 || own.begin % kMaskWordBits == 0) << own.begin;
+}
+
+void GrammarMask::Apply(kernels::TensorView logits, std::span<const SampleRow> rows,
+                        const ProgressCallback& progress) {
+  masked_.clear();
+  masks_.clear();
+  ended_.clear();
+  const int64_t words = (own_.size() + kMaskWordBits - 1) / kMaskWordBits;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    GrammarAnswer* const answer = rows[i].sequence->grammar.get();
+    if (answer == nullptr) continue;
+    const auto row = static_cast<int32_t>(i);
+    const auto mask = answer->Take(progress);
+    if (!mask.ok()) {
+      answer->End(mask.status());
+      // A rank that ran out of what its grammar may use tells the others so.
+      ended_.push_back({.row = row, .id = 0, .bias = std::numeric_limits<float>::quiet_NaN()});
+      continue;
+    }
+    const auto own = mask->subspan(static_cast<size_t>(own_.begin / kMaskWordBits));
+    masked_.push_back(row);
+    masks_.insert(masks_.end(), own.begin(), own.begin() + words);
+  }
+  if (logits.cols == 0) return;
+  if (!masked_.empty()) backend_->MaskLogits(logits, masked_, masks_);
+  if (!ended_.empty()) backend_->AdjustLogits(logits, ended_);
+}
+
+}  // namespace tutti::worker

@@ -1,0 +1,40 @@
+// What grammars allow, of rows of logits: all others become -Inf in the logits themselves, before
+// anything else looks at them. So log-probabilities are those among the tokens that may come.
+//
+// Each rank masks its own part of the vocabulary.  Thread: the executor's.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "model/partition.h"
+#include "worker/batch.h"
+#include "worker/stage_runner.h"
+
+namespace tutti::worker {
+
+class GrammarMask {
+ public:
+  // `own`: the rank's part of the vocabulary, which begins at a multiple of 32.  REQUIRES: the
+  // backend outlives this
+  GrammarMask(kernels::Backend* backend, const model::Range& own);
+
+  // Waits for the masks of the rows that have a grammar. A row whose output cannot go on loses its
+  // numbers, at every rank, and its answer has ended with the reason.
+  //
+  //   logits  [rows, own] f32, of the backend's device
+  void Apply(kernels::TensorView logits, std::span<const SampleRow> rows,
+             const ProgressCallback& progress);
+
+ private:
+  kernels::Backend* const backend_;
+  const model::Range own_;
+  // Kept for their memory:
+  std::vector<int32_t> masked_;
+  std::vector<uint32_t> masks_;  // [masked, words of own]
+  std::vector<kernels::LogitAdjustment> ended_;
+};
+
+}  // namespace tutti::worker

@@ -1,0 +1,144 @@
+// Rows by grammars among others, through the whole sampler.
+#include "worker/sampling/grammar_mask.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "worker/sampling/sampler.h"
+#include "worker/sampling/toy_vocabulary_testing.h"
+#include "worker/sequence_table.h"
+
+namespace tutti::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int32_t kIds = 130;
+
+class GrammarMaskTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  GrammarMaskTest() { EXPECT_TRUE(pool_.SetVocabulary(ToyVocabulary(kIds), kIds).ok()); }
+  void SetUp() override {
+    auto backend = kernels::CreateBackend(GetParam(), {.num_threads = 1});
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    backend_ = *std::move(backend);
+    sampler_ = Sampler::Create(backend_.get(), {.vocab_size = kIds}).value();
+  }
+
+  // A sequence with no output yet.
+  const SequenceState* Add(v1::SequenceSampling sampling, const std::string& regex = "") {
+    if (!regex.empty()) {
+      sampling.mutable_grammar()->set_kind(v1::GRAMMAR_KIND_REGEX);
+      sampling.mutable_grammar()->set_text(regex);
+    }
+    v1::StepPlan plan;
+    v1::NewSequence* const added = plan.add_new_sequences();
+    added->set_sequence(++last_);
+    added->add_tokens(1);
+    added->set_prompt_tokens(1);
+    *added->mutable_sampling() = sampling;
+    const absl::Status applied = table_.Apply(plan);
+    EXPECT_TRUE(applied.ok()) << applied;
+    const SequenceState* const state = table_.Find(SequenceId(last_));
+    if (state->grammar != nullptr) state->grammar->Ask(state->output());
+    return state;
+  }
+  // Logits that rise with the id.
+  static std::vector<float> Rising() {
+    std::vector<float> row;
+    for (int32_t id = 0; id < kIds; ++id) row.push_back(0.01f * static_cast<float>(id));
+    return row;
+  }
+  std::vector<v1::SampledToken> Sample(const std::vector<std::vector<float>>& rows,
+                                       const std::vector<const SequenceState*>& sequences) {
+    std::vector<float> logits;
+    std::vector<SampleRow> sample_rows;
+    for (size_t r = 0; r < rows.size(); ++r) {
+      logits.insert(logits.end(), rows[r].begin(), rows[r].end());
+      sample_rows.push_back({static_cast<int32_t>(r), sequences[r]});
+    }
+    std::vector<v1::SampledToken> sampled;
+    const absl::Status done = sampler_->Sample({.data = logits.data(),
+                                                .rows = static_cast<int64_t>(rows.size()),
+                                                .cols = kIds,
+                                                .row_stride = kIds},
+                                               sample_rows, &sampled);
+    EXPECT_TRUE(done.ok()) << done;
+    return sampled;
+  }
+  static TokenId Char(char c) { return 1 + c - ' '; }
+
+  GrammarPool pool_{GrammarPool::Runs::kOnThread};
+  SequenceTable table_{{.vocab_size = kIds, .max_known_sequences = 100, .max_model_len = 100},
+                       &pool_};
+  std::unique_ptr<kernels::Backend> backend_;
+  std::unique_ptr<Sampler> sampler_;
+  uint64_t last_ = 0;
+};
+
+TEST_P(GrammarMaskTest, RowsWithoutAGrammarAreAsTheyWere) {
+  const auto sampled = Sample({Rising(), Rising(), Rising()}, {Add({}), Add({}, "[a-c]"), Add({})});
+  EXPECT_EQ(sampled[0].token(), kIds - 1);
+  EXPECT_EQ(sampled[1].token(), Char('c'));
+  EXPECT_EQ(sampled[2].token(), kIds - 1);
+}
+
+TEST_P(GrammarMaskTest, LogprobsAreAmongWhatIsAllowed) {
+  v1::SequenceSampling sampling;
+  sampling.set_logprobs(true);
+  sampling.set_top_logprobs(5);
+  for (const float temperature : {0.f, 1.f}) {
+    sampling.set_temperature(temperature);
+    const auto sampled = Sample({Rising()}, {Add(sampling, "[ac]")});
+    EXPECT_THAT(sampled[0].top_ids(), ElementsAre(Char('c'), Char('a')));
+    const double a = std::exp(0.01 * Char('a')), c = std::exp(0.01 * Char('c'));
+    EXPECT_NEAR(sampled[0].top_logprobs(0), std::log(c / (a + c)), 1e-6);
+    EXPECT_NEAR(sampled[0].top_logprobs(1), std::log(a / (a + c)), 1e-6);
+  }
+}
+
+// Penalties and bias choose among what is allowed.
+TEST_P(GrammarMaskTest, OtherLimitsAreBesideIt) {
+  v1::SequenceSampling sampling;
+  sampling.add_bias_ids(Char('z'));
+  sampling.add_bias_values(100);
+  sampling.add_bias_ids(Char('a'));
+  sampling.add_bias_values(50);
+  EXPECT_EQ(Sample({Rising()}, {Add(sampling, "[a-c]")})[0].token(), Char('a'));
+  sampling.add_allowed_ids(Char('b'));
+  sampling.add_allowed_ids(Char('z'));
+  EXPECT_EQ(Sample({Rising()}, {Add(sampling, "[a-c]")})[0].token(), Char('b'));
+}
+
+TEST_P(GrammarMaskTest, NothingLeftEndsTheAnswerAndNoOther) {
+  v1::SequenceSampling others;
+  others.add_allowed_ids(Char('z'));
+  const SequenceState* const none = Add(others, "[a-c]");
+  const SequenceState* const dead = Add({}, "\xC3\xA4");
+  const auto sampled = Sample({Rising(), Rising(), Rising()}, {none, dead, Add({}, "x")});
+  EXPECT_EQ(sampled[0].token(), -1);
+  EXPECT_THAT(std::string(none->grammar->end().message()), HasSubstr("position 0 of the output"));
+  EXPECT_EQ(sampled[1].token(), -1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(dead->grammar->end())) << dead->grammar->end();
+  EXPECT_EQ(sampled[2].token(), Char('x'));
+}
+
+// Numbers that are lost are no grammar's doing.
+TEST_P(GrammarMaskTest, LostNumbersAreSaidToBe) {
+  std::vector<float> lost = Rising();
+  lost[static_cast<size_t>(Char('b'))] = std::numeric_limits<float>::quiet_NaN();
+  const SequenceState* const sequence = Add({}, "[a-c]");
+  EXPECT_EQ(Sample({lost}, {sequence})[0].token(), -1);
+  EXPECT_TRUE(sequence->grammar->end().ok()) << sequence->grammar->end();
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, GrammarMaskTest, ::testing::Values("reference", "cpu"));
+
+}  // namespace
+}  // namespace tutti::worker
