@@ -117,6 +117,7 @@ class Engine {
   // Steps.
   void CommitRebuilds(Replica* replica, uint64_t last_done);
   void EndFaulty(const Replica& replica, const v1::StepResult& result);
+  void EndUndrawn(const Replica& replica, const v1::StepResult& result);
   void CommitToken(const Scheduler::Sampled& sampled);
   void PlanSteps();
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "placement/device_map.h"
 #include "placement/max_memory.h"
 #include "placement/placement.h"
+#include "proto/peer_messages.h"
 
 namespace tutti::coordinator {
 
@@ -75,6 +77,9 @@ struct EngineOptions {
   // --reform-after: when workers have been missing for so long, the pipeline forms of those that
   // are left, where they can hold the model.
   Duration reform_after = std::chrono::seconds(2);
+  // The texts of the model's tokens, for workers that make masks of grammars; null: requests have
+  // none.
+  std::shared_ptr<const v1::Vocabulary> vocabulary;
   StepMetrics* step_metrics = nullptr;  // is told of steps, and decides nothing; null: nobody is
 };
 

@@ -42,6 +42,7 @@ absl::Status Engine::HandleStepResult(Worker* worker, v1::StepResult* result) {
   if (steps.IsRebuild(result->step())) return absl::OkStatus();
   CommitRebuilds(replica, result->step());
   EndFaulty(*replica, *result);
+  EndUndrawn(*replica, *result);
   sampled_.clear();
   const int32_t rows = scheduler.steps().oldest().rows;
   const bool bounded = scheduler.steps().oldest().bounded;
@@ -69,6 +70,23 @@ void Engine::EndFaulty(const Replica& replica, const v1::StepResult& result) {
                        " of the output: a value is beyond the range of ",
                        std::string(DTypeName(options_.model.dtype)),
                        ", the type of the checkpoint and of its KV cache")),
+                   actions_);
+  }
+}
+
+// Ends the requests whose grammars left no token to draw, with the words of the worker.
+void Engine::EndUndrawn(const Replica& replica, const v1::StepResult& result) {
+  for (const v1::UndrawnRow& row : result.undrawn()) {
+    Sequence* const sequence = replica.scheduler.FindRunning(SequenceId(row.sequence()));
+    if (sequence == nullptr) continue;  // ended meanwhile
+    const auto code = static_cast<absl::StatusCode>(row.code());
+    // A caller's mistake, or more than a grammar may take; all else is a fault of ours.
+    const bool is_known = code == absl::StatusCode::kInvalidArgument ||
+                          code == absl::StatusCode::kResourceExhausted ||
+                          code == absl::StatusCode::kFailedPrecondition;
+    admission_.End(sequence, FinishCause::kError,
+                   absl::Status(is_known ? code : absl::StatusCode::kInternal,
+                                row.message().substr(0, kUndrawnBytesMax)),
                    actions_);
   }
 }

@@ -127,6 +127,8 @@ inline constexpr int32_t kPlacesAhead = 2;
 // busy service does to an answer anyway.
 inline constexpr double kQuickStep = 1.5;
 
+// The words of a worker about a grammar that leaves no token: a place and a rule's name.
+inline constexpr size_t kUndrawnBytesMax = 1024;
 // Numeric faults of one step whose requests get to know the layer; as many as workers trace. Others
 // end all the same, when a token of theirs is no number.
 inline constexpr int kNumericFaultsNamed = 16;

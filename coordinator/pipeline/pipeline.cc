@@ -94,6 +94,11 @@ void Pipeline::Form(const Formation& formation, std::optional<BlockId> free_bloc
     send.frame.set_epoch(epoch_.value());
     *send.frame.mutable_assign_shard() = shard.assigned;
     actions->push_back(std::move(send));
+    if (!shard.assigned.has_head() || options_->vocabulary == nullptr) continue;
+    SendToWorker tell{shard.link, {}};
+    tell.frame.set_epoch(epoch_.value());
+    *tell.frame.mutable_vocabulary() = *options_->vocabulary;
+    actions->push_back(std::move(tell));
   }
 }
 

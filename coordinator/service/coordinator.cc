@@ -53,6 +53,7 @@ absl::Status Coordinator::Start() {
   engine.compare_checkpoint = true;
   engine.prefix_key = door::RandomKey();
   engine.step_metrics = &step_metrics_;
+  engine.vocabulary = model_->vocabulary;
   hub_ = std::make_unique<OutputHub>(
       model_->tokenizer.get(), &clock_,
       [this](RequestId request, CancelCause cause) { engine_->Cancel(request, cause); },
@@ -193,6 +194,7 @@ absl::Status Coordinator::StartMetricsServer() {
                       .requests = &request_metrics_,
                       .steps = &step_metrics_,
                       .door = &door_,
+                      .grammars = &generation_->grammars(),
                       .spans = spans_.get(),
                       .certificates = {{"public", options_.tls_certificate},
                                        {"peer", options_.peer_tls.certificate}},

@@ -2,6 +2,7 @@
 #include <random>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/generation_service.h"
 #include "coordinator/service/prompt_reasoning.h"
@@ -25,7 +26,7 @@ void SetSeed(const std::optional<RunningRequests::Running>& taken_over, BuiltReq
   built->output.seed = built->request.sampling.seed();
 }
 
-// Bytes of the token ids that the engine will hold.
+// Bytes of the token ids that the engine will hold, and of sources of grammars.
 int64_t HeldBytes(const BuiltRequest& built) {
   const v1::SequenceSampling& sampling = built.request.sampling;
   size_t of_output = built.request.prompt.size() + static_cast<size_t>(sampling.end_ids_size()) +
@@ -35,7 +36,8 @@ int64_t HeldBytes(const BuiltRequest& built) {
   }
   size_t ids = of_output * static_cast<size_t>(built.n);
   for (const OutputStart& start : built.starts) ids += start.ids.size();
-  return static_cast<int64_t>(ids * sizeof(TokenId));
+  const size_t grammar = sampling.grammar().text().size() * static_cast<size_t>(built.n);
+  return static_cast<int64_t>(ids * sizeof(TokenId) + grammar);
 }
 
 }  // namespace
@@ -55,7 +57,12 @@ absl::StatusOr<BuiltRequest> GenerationService::Build(v1::GenerateRequest* messa
     claims.body = resume_tokens_->HashBody(message);
     TUTTI_RETURN_IF_ERROR(CheckSameRequest(*given, claims));
   }
-  TUTTI_ASSIGN_OR_RETURN(BuiltRequest built, BuildRequest(*message, *model_));
+  auto read = BuildRequest(*message, *model_);
+  if (!read.ok()) {
+    if (absl::StartsWith(read.status().message(), "grammar")) grammars_->CountRefused();
+    return read.status();
+  }
+  BuiltRequest built = *std::move(read);
   if (!given.has_value()) claims.body = resume_tokens_->HashBody(message);
   claims.meaning = resume_tokens_->HashMeaning(built.request);
   if (given.has_value()) {
@@ -64,11 +71,18 @@ absl::StatusOr<BuiltRequest> GenerationService::Build(v1::GenerateRequest* messa
     claims = *std::move(given);
   }
   built.request.tenant = tenants_.Hash(tenant);
+  if (!built.grammar_digest.empty()) {
+    TUTTI_ASSIGN_OR_RETURN(
+        beginning->grammar,
+        grammars_->Add(built.request.tenant, built.grammar_digest,
+                       static_cast<int64_t>(built.request.sampling.grammar().text().size())));
+  }
   built.request.cache_domain = tenants_.HashSalt(CacheDomainOf(tenant), message->cache_salt());
   beginning->fingerprint = model_->fingerprint;
   beginning->prompt_tokens = static_cast<int32_t>(built.request.prompt.size());
   beginning->in_reasoning =
-      model_->tokenizer != nullptr && EndsInReasoning(built.request.prompt, *model_->tokenizer);
+      model_->tokenizer != nullptr &&
+      ReasoningOf(built.request.prompt, *model_->tokenizer) == PromptReasoning::kOpened;
   beginning->tokens = resume_tokens_;
   return built;
 }

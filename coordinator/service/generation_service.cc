@@ -6,6 +6,7 @@
 #include "coordinator/limits.h"
 #include "coordinator/requests/not_serving.h"
 #include "coordinator/service/detokenize.h"
+#include "coordinator/service/limits.h"
 #include "coordinator/service/prompt_requests.h"
 #include "coordinator/service/served_numerics.h"
 #include "door/grpc/message_parser.h"
@@ -59,6 +60,11 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
       hub_(hub),
       door_(door),
       resume_tokens_(std::move(resume_tokens)),
+      grammars_(std::make_shared<RunningGrammars>(
+          RunningGrammars::Limits{.tenant = kTenantGrammarsMax,
+                                  .tenant_bytes = kTenantGrammarBytesMax,
+                                  .all = kGrammarsMax,
+                                  .all_bytes = kGrammarBytesMax})),
       spans_(spans),
       pool_(kTokenizerThreads, kMailboxEventsMax) {
   Serve("Generate", [this](auto* context) { return BeginGenerate(context); });

@@ -19,6 +19,7 @@
 #include "coordinator/service/output_hub.h"
 #include "coordinator/service/request_builder.h"
 #include "coordinator/service/resume_token.h"
+#include "coordinator/service/running_grammars.h"
 #include "coordinator/service/running_requests.h"
 #include "coordinator/service/served_model.h"
 #include "door/door.h"
@@ -57,6 +58,9 @@ class GenerationService : public door::RawService {
   Hash128 CacheDomainOf(std::string_view tenant) const {
     return share_cache_domain_ ? Hash128() : tenants_.Hash(tenant);
   }
+
+  // Thread: any.
+  const RunningGrammars& grammars() const { return *grammars_; }
 
  private:
   // The properties of a call beside its message.
@@ -106,6 +110,7 @@ class GenerationService : public door::RawService {
   const door::TenantHasher tenants_;
   const std::shared_ptr<const ResumeTokens> resume_tokens_;
   const std::shared_ptr<RunningRequests> named_ = std::make_shared<RunningRequests>();
+  const std::shared_ptr<RunningGrammars> grammars_;
   metrics::SpanWriter* const spans_;
   std::atomic<uint64_t> next_request_{1};
   door::WorkPool pool_;

@@ -19,6 +19,23 @@ inline constexpr int64_t kAllowedTokenIdsMax = 16384;
 // A salt of cached prompts: a random text or a name, as a tenant's.
 inline constexpr int64_t kCacheSaltBytesMax = 256;
 
+// ---- grammars (grammar_builder.h, running_grammars.h)
+
+// Texts of a choice: labels of a classifier with some thousands of classes.
+inline constexpr int64_t kChoiceTextsMax = 4096;
+// The texts of all tokens in one frame to a worker: 262,144 tokens of Gemma take 2.3 MB, and a
+// frame takes 8 MiB.
+inline constexpr int64_t kVocabularyBytesMax = 6 << 20;
+// Different grammars of one tenant under way at a time, and of all: each costs the workers that
+// sample an automaton, of which they remember so many (worker/limits.h). An application has a
+// handful, an agent one for each set of its tools.
+inline constexpr int64_t kTenantGrammarsMax = 64;
+inline constexpr int64_t kGrammarsMax = 256;
+// ... and the bytes of their sources, of which a graph takes some ten times as much: a quarter of
+// all for one tenant, so that sources as long as they may be (1 MiB) take 160 MiB of a worker.
+inline constexpr int64_t kTenantGrammarBytesMax = 4 << 20;
+inline constexpr int64_t kGrammarBytesMax = 16 << 20;
+
 // ---- the end of the process
 
 // The pause between two looks at whether the last stream, or call, has ended.

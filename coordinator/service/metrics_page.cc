@@ -29,6 +29,7 @@ std::string MetricsPage::Write() const {
   metrics::WriteCertificates(certificates, &text);
   requests->Write(&text);
   steps->Write(&text);
+  grammars->Write(&text);
   if (spans != nullptr) spans->WriteMetrics(&text);
   std::optional<v1::GetStatusResponse> status = AskEngine(engine);
   text.Single("tutti_engine_answered", metrics::Kind::kGauge,

@@ -10,6 +10,7 @@
 #include "coordinator/metrics/request_metrics.h"
 #include "coordinator/metrics/step_metrics.h"
 #include "coordinator/service/engine_loop.h"
+#include "coordinator/service/running_grammars.h"
 #include "door/door.h"
 #include "metrics/process_metrics.h"
 #include "metrics/span_writer.h"
@@ -21,6 +22,7 @@ struct MetricsPage {
   const RequestMetrics* requests;
   const StepMetrics* steps;
   const door::Door* door;
+  const RunningGrammars* grammars;
   const metrics::SpanWriter* spans;  // null: nothing is traced
   std::vector<metrics::CertificateFile> certificates;
   std::string model;        // its name

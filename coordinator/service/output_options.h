@@ -23,7 +23,8 @@ struct StreamBeginning {
   std::string fingerprint;  // of the checkpoint
   int32_t prompt_tokens = 0;
   bool in_reasoning = false;         // the prompt ends so (prompt_reasoning.h)
-  std::shared_ptr<const void> name;  // kept until the stream has ended (running_requests.h)
+  // Kept until the stream has ended (running_requests.h, running_grammars.h).
+  std::shared_ptr<const void> name, grammar;
 };
 
 // The part that a client has of an output that goes on.

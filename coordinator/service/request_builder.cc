@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/fail_point.h"
 #include "coordinator/limits.h"
+#include "coordinator/service/grammar_builder.h"
 #include "coordinator/service/limits.h"
 #include "coordinator/service/mask_builder.h"
 #include "door/limits.h"
@@ -191,8 +192,9 @@ absl::Status BuildSampling(const v1::SamplingParams& params, const ServedModel& 
   return absl::OkStatus();
 }
 
+// An answer by a grammar ends where its text does, whatever ignore_eos says.
 absl::Status BuildStops(const v1::SamplingParams& params, const ServedModel& model,
-                        BuiltRequest* out) {
+                        bool has_grammar, BuiltRequest* out) {
   if (params.stop_size() > 0 && model.tokenizer == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("sampling.stop: model '", model.name,
@@ -218,7 +220,7 @@ absl::Status BuildStops(const v1::SamplingParams& params, const ServedModel& mod
                                        absl::StrCat("sampling.stop_token_ids[", i, "]")));
     ids.push_back(params.stop_token_ids(i));
   }
-  if (!params.ignore_eos()) {
+  if (!params.ignore_eos() || has_grammar) {
     ids.insert(ids.end(), model.generation.eos_token_ids.begin(),
                model.generation.eos_token_ids.end());
   }
@@ -228,6 +230,18 @@ absl::Status BuildStops(const v1::SamplingParams& params, const ServedModel& mod
   out->output.include_stop = params.include_stop_str_in_output();
   out->output.min_tokens = params.min_tokens();
   return BuildMask(params, ids, model, &out->request.sampling);
+}
+
+absl::Status PutGrammar(const v1::GenerateRequest& message, const ServedModel& model,
+                        BuiltRequest* out) {
+  TUTTI_ASSIGN_OR_RETURN(BuiltGrammar built, BuildGrammar(message, out->request.prompt, model));
+  v1::SequenceSampling& sampling = out->request.sampling;
+  out->grammar_digest = std::move(built.digest);
+  *sampling.mutable_grammar() = std::move(built.source);
+  sampling.mutable_grammar()->set_ends_late(message.sampling().ignore_eos());
+  const std::vector<TokenId>& ends = out->request.stop_token_ids;
+  sampling.mutable_end_ids()->Assign(ends.begin(), ends.end());
+  return absl::OkStatus();
 }
 
 absl::Status CheckMinTokens(const v1::SamplingParams& params, const Request& request) {
@@ -276,7 +290,7 @@ absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
   TUTTI_RETURN_IF_ERROR(CheckLabel(message.request_id()));
   TUTTI_RETURN_IF_ERROR(CheckModelName(message.model(), model));
   TUTTI_RETURN_IF_ERROR(CheckSalt(message.cache_salt()));
-  if (message.has_grammar()) return Bad("grammar", "is not served yet");
+  if (message.has_grammar()) TUTTI_RETURN_IF_ERROR(CheckGrammar(message.grammar(), model));
   const v1::SamplingParams& params = message.sampling();
   BuiltRequest built;
   // The cheap checks first: a long prompt is not tokenized for a request that will be refused
@@ -284,9 +298,10 @@ absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
   TUTTI_ASSIGN_OR_RETURN(built.n, BuildOutputCount(message));
   TUTTI_ASSIGN_OR_RETURN(built.request.priority, BuildPriority(message));
   TUTTI_RETURN_IF_ERROR(BuildSampling(params, model, &built.request.sampling));
-  TUTTI_RETURN_IF_ERROR(BuildStops(params, model, &built));
+  TUTTI_RETURN_IF_ERROR(BuildStops(params, model, message.has_grammar(), &built));
   TUTTI_ASSIGN_OR_RETURN(built.request.prompt, BuildPrompt(message, model));
   TUTTI_RETURN_IF_ERROR(BuildLength(params, model, &built.request));
+  if (message.has_grammar()) TUTTI_RETURN_IF_ERROR(PutGrammar(message, model, &built));
   built.seed_given = params.has_seed();
   built.output.skip_special_tokens =
       !params.has_skip_special_tokens() || params.skip_special_tokens();

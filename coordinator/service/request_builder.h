@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -28,6 +29,7 @@ struct BuiltRequest {
   OutputOptions output;
   int32_t n = 1;  // outputs wanted: requests like this one, with the seeds of SeedOfOutput
   bool seed_given = false;
+  std::string grammar_digest;  // of the text's grammar; empty: there is none
   std::vector<OutputStart> starts;  // by output, of an answer that goes on (resume_builder.h)
 };
 

@@ -179,11 +179,6 @@ TEST_F(RequestBuilderTest, PromptsMustBeThereAndFit) {
                 [](v1::GenerateRequest* m) { m->mutable_sampling()->set_max_tokens(0); });
 }
 
-TEST_F(RequestBuilderTest, AGrammarIsRefusedByName) {
-  ExpectRefused(absl::StatusCode::kInvalidArgument, "grammar is not served yet",
-                [](v1::GenerateRequest* m) { m->mutable_grammar()->set_regex("[0-9]+"); });
-}
-
 TEST_F(RequestBuilderTest, InvalidUtf8IsNamed) {
   ExpectRefused(absl::StatusCode::kInvalidArgument, "text", [](v1::GenerateRequest* m) {
     m->mutable_token_ids();

@@ -35,6 +35,7 @@ constexpr RequestFieldLimit kLimits[] = {
     {"GenerateRequest.truncate_prompt_tokens", Kind::kAny},
     {"GenerateRequest.text_reading", Kind::kNested},
     {"GenerateRequest.grammar", Kind::kNested},
+    // Sources have limits of their own language: tried in grammar_builder_test.cc and grammar/.
     {"Grammar.json_schema", Kind::kNamed},
     {"Grammar.json_object", Kind::kNested},
     {"Grammar.regex", Kind::kNamed},

@@ -9,6 +9,7 @@
 #include "base/plain_name.h"
 #include "coordinator/service/chat_messages.h"
 #include "coordinator/service/continued_message.h"
+#include "coordinator/service/model_vocabulary.h"
 #include "door/limits.h"
 #include "model/config_json.h"
 #include "model/fingerprint.h"
@@ -89,6 +90,7 @@ absl::Status ServedModel::LoadTokenizer(const std::filesystem::path& dir) {
     if (id < config.vocab_size && std::find(ends.begin(), ends.end(), id) == ends.end())
       ends.push_back(id);
   }
+  vocabulary = VocabularyOf(*tokenizer, ends, config.vocab_size);
   return absl::OkStatus();
 }
 

@@ -15,6 +15,7 @@
 #include "model/checkpoint.h"
 #include "model/generation_config.h"
 #include "model/model_config.h"
+#include "proto/peer_messages.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "tutti/v1/generation.pb.h"
@@ -28,6 +29,8 @@ struct ServedModel {
   model::ModelConfig config;
   model::GenerationConfig generation;
   std::unique_ptr<text::Tokenizer> tokenizer;  // null: the checkpoint has none; ids only
+  // The texts of its tokens, for grammars; null: it has no tokenizer, or too many of them.
+  std::shared_ptr<const v1::Vocabulary> vocabulary;
   // Or why chat prompts are refused: the checkpoint has none, or one that cannot be compiled.
   absl::StatusOr<text::ChatTemplate> chat_template = absl::NotFoundError("none");
   int32_t max_model_len = 0;

@@ -33,7 +33,8 @@ int64_t PlanBytesForNew(const PlanSizeOptions& options) {
 }
 
 int64_t NewSequenceFields(const v1::SequenceSampling& sampling) {
-  return kNewSequenceFields + sampling.banned_size() * kBannedFields;
+  return kNewSequenceFields + sampling.banned_size() * kBannedFields +
+         (sampling.has_grammar() ? kGrammarFields : 0);
 }
 
 int64_t PlanFieldsForNew(const PlanSizeOptions& options) {

@@ -21,15 +21,17 @@
 namespace tutti::coordinator {
 
 // Fields of a plan and its frame beside the lists; of a ScheduledSequence, with its own tag; of a
-// NewSequence, with all of its sampling but `banned`; of an entry of that.
+// NewSequence, with all of its sampling but `banned` and a grammar; of an entry of the former, and
+// of the latter with its own tag.
 inline constexpr int64_t kPlanEnvelopeFields = 64;
 inline constexpr int64_t kScheduledSequenceFields = 9;
 inline constexpr int64_t kNewSequenceFields = 21;
 inline constexpr int64_t kBannedFields = 2;
+inline constexpr int64_t kGrammarFields = 7;
 // Entries of `banned` for which there is room in any plan, beside as many sequences as it may have.
 inline constexpr int64_t kBannedMax =
     (transport::kFrameFieldsMax - kPlanEnvelopeFields -
-     kStepSequencesMax * kScheduledSequenceFields - kNewSequenceFields) /
+     kStepSequencesMax * kScheduledSequenceFields - kNewSequenceFields - kGrammarFields) /
     kBannedFields;
 
 struct PlanSizeOptions {

@@ -85,6 +85,7 @@ absl::Status StepWindow::Check(const v1::StepResult& result, int64_t vocab_size)
   }
   int sampled = 0;
   int poisoned = 0;
+  int undrawn = 0;
   for (const StepEntry& entry : step->entries) {
     if (!entry.sample) continue;
     const uint64_t id = entry.sequence.value();
@@ -94,15 +95,18 @@ absl::Status StepWindow::Check(const v1::StepResult& result, int64_t vocab_size)
       ++sampled;
     } else if (poisoned < result.poisoned_size() && result.poisoned(poisoned) == id) {
       ++poisoned;
+    } else if (undrawn < result.undrawn_size() && result.undrawn(undrawn).sequence() == id) {
+      ++undrawn;
     } else {
       return absl::FailedPreconditionError(absl::StrCat(
           "result of step ", result.step(), " lacks sequence ", id, " or has it out of order"));
     }
   }
-  if (sampled != result.sampled_size() || poisoned != result.poisoned_size()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "result of step ", result.step(), " names ", result.sampled_size() + result.poisoned_size(),
-        " sequences, expected ", sampled + poisoned));
+  const int all = result.sampled_size() + result.poisoned_size() + result.undrawn_size();
+  if (sampled + poisoned + undrawn != all) {
+    return absl::FailedPreconditionError(absl::StrCat("result of step ", result.step(), " names ",
+                                                      all, " sequences, expected ",
+                                                      sampled + poisoned + undrawn));
   }
   return absl::OkStatus();
 }

@@ -1,0 +1,124 @@
+#include "coordinator/service/grammar_builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "coordinator/model_testing.h"
+#include "coordinator/service/limits.h"
+#include "coordinator/service/request_builder.h"
+#include "grammar/limits.h"
+
+namespace tutti::coordinator {
+namespace {
+
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+
+class GrammarBuilderTest : public ::testing::Test {
+ protected:
+  GrammarBuilderTest() { message_.set_text("hello"); }
+
+  v1::SequenceSampling Built() {
+    const auto built = BuildRequest(message_, *model_);
+    EXPECT_TRUE(built.ok()) << built.status();
+    if (!built.ok()) return {};
+    EXPECT_EQ(built->grammar_digest.size(), 32u);
+    stops_ = built->request.stop_token_ids;
+    return built->request.sampling;
+  }
+  std::string Refused(absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
+    const absl::Status status = BuildRequest(message_, *model_).status();
+    EXPECT_EQ(status.code(), code) << status;
+    return std::string(status.message());
+  }
+
+  const std::unique_ptr<ServedModel> model_ = LoadDemoModel();
+  v1::GenerateRequest message_;
+  std::vector<TokenId> stops_;
+};
+
+TEST_F(GrammarBuilderTest, SourcesBecomeTheWorkers) {
+  v1::Grammar& grammar = *message_.mutable_grammar();
+  grammar.set_json_schema(R"({"type": "null"})");
+  EXPECT_EQ(Built().grammar().kind(), v1::GRAMMAR_KIND_JSON_SCHEMA);
+  EXPECT_EQ(Built().grammar().text(), R"({"type": "null"})");
+  EXPECT_FALSE(Built().grammar().blanks());
+  grammar.set_whitespace(v1::GRAMMAR_WHITESPACE_BOUNDED);
+  EXPECT_TRUE(Built().grammar().blanks());
+  grammar.mutable_json_object();
+  EXPECT_EQ(Built().grammar().kind(), v1::GRAMMAR_KIND_JSON_OBJECT);
+  grammar.set_regex("a+");
+  EXPECT_EQ(Built().grammar().kind(), v1::GRAMMAR_KIND_REGEX);
+  grammar.set_ebnf("root ::= \"a\"");
+  EXPECT_EQ(Built().grammar().kind(), v1::GRAMMAR_KIND_EBNF);
+  grammar.mutable_choice()->add_texts("say \"a\"");
+  grammar.mutable_choice()->add_texts("b");
+  EXPECT_EQ(Built().grammar().kind(), v1::GRAMMAR_KIND_CHOICE);
+  EXPECT_EQ(Built().grammar().text(), R"(["say \"a\"","b"])");
+}
+
+// The output ends where its text does: the workers know by which tokens.
+TEST_F(GrammarBuilderTest, EndsAreThere) {
+  message_.mutable_grammar()->set_regex("a+");
+  message_.mutable_sampling()->add_stop_token_ids(7);
+  std::vector<TokenId> ends = model_->generation.eos_token_ids;
+  ends.push_back(7);
+  std::sort(ends.begin(), ends.end());
+  EXPECT_THAT(Built().end_ids(), ElementsAreArray(ends));
+  EXPECT_FALSE(Built().grammar().ends_late());
+  message_.mutable_sampling()->set_ignore_eos(true);
+  EXPECT_TRUE(Built().grammar().ends_late());
+  EXPECT_EQ(stops_, ends);
+}
+
+TEST_F(GrammarBuilderTest, APrefaceIsTheClientsOrTheTemplates) {
+  message_.mutable_grammar()->set_regex("a+");
+  EXPECT_EQ(Built().grammar().preface_close(), "");
+  message_.mutable_grammar()->mutable_preface()->set_open("(");
+  message_.mutable_grammar()->mutable_preface()->set_close(")");
+  EXPECT_EQ(Built().grammar().preface_open(), "(");
+  EXPECT_EQ(Built().grammar().preface_close(), ")");
+  message_.mutable_grammar()->mutable_preface()->set_close(
+      std::string(grammar::kPrefaceBytesMax + 1, 'a'));
+  EXPECT_THAT(Refused(), HasSubstr("grammar.preface.close has 257 bytes"));
+}
+
+TEST_F(GrammarBuilderTest, EqualGrammarsHaveOneDigest) {
+  message_.mutable_grammar()->set_regex("a+");
+  const std::string digest = BuildRequest(message_, *model_)->grammar_digest;
+  message_.set_text("another prompt");
+  EXPECT_EQ(BuildRequest(message_, *model_)->grammar_digest, digest);
+  message_.mutable_grammar()->set_regex("a*");
+  EXPECT_NE(BuildRequest(message_, *model_)->grammar_digest, digest);
+}
+
+TEST_F(GrammarBuilderTest, SpecialTokensAreTheModels) {
+  message_.mutable_grammar()->set_ebnf("root ::= %special \"<|no such|>\"");
+  EXPECT_THAT(Refused(), HasSubstr("grammar.ebnf: %special \"<|no such|>\" is no special token"));
+}
+
+TEST_F(GrammarBuilderTest, AModelWithoutTextsOrEndsHasNone) {
+  message_.mutable_grammar()->set_regex("a+");
+  model_->generation.eos_token_ids.clear();
+  EXPECT_THAT(Refused(absl::StatusCode::kFailedPrecondition), HasSubstr("no token that ends"));
+  model_->vocabulary.reset();
+  EXPECT_THAT(Refused(absl::StatusCode::kFailedPrecondition), HasSubstr("than a link takes"));
+  model_->tokenizer.reset();
+  message_.mutable_token_ids()->add_ids(1);
+  EXPECT_THAT(Refused(absl::StatusCode::kFailedPrecondition), HasSubstr("no tokenizer files"));
+}
+
+TEST_F(GrammarBuilderTest, ChoicesHaveEdges) {
+  v1::Choice& choice = *message_.mutable_grammar()->mutable_choice();
+  for (int64_t i = 0; i < kChoiceTextsMax; ++i) choice.add_texts(std::to_string(i));
+  Built();
+  choice.add_texts("one more");
+  EXPECT_THAT(Refused(), HasSubstr("grammar.choice.texts has 4097 texts"));
+}
+
+}  // namespace
+}  // namespace tutti::coordinator
