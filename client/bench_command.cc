@@ -100,6 +100,9 @@ absl::StatusOr<Plan> MakePlan(const BenchFlags& flags, Client* client) {
   plan.chat = flags.chat;
   plan.chat.priority = flags.asker.priority;
   TUTTI_RETURN_IF_ERROR(FillSampling(flags.sampling, &plan.chat.sampling));
+  v1::GenerateRequest bound;
+  TUTTI_RETURN_IF_ERROR(FillGrammar(flags.grammar, &bound));
+  if (bound.has_grammar()) plan.chat.grammar = bound.grammar();
   if (!plan.chat.sampling.has_temperature()) plan.chat.sampling.set_temperature(0);
   if (flags.chat.input_tokens > 0) {
     // Random tokens have no end of their own.

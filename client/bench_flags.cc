@@ -133,6 +133,7 @@ void AddBenchFlags(FlagSet* set, BenchFlags* flags) {
   AddReportFlags(set, flags);
   AddGenerateServiceFlags(set, &flags->service);
   AddSamplingFlags(set, &flags->sampling, "Same seed, same requests and same answers");
+  AddGrammarFlags(set, &flags->grammar);
 }
 
 absl::Status CheckBenchFlags(const BenchFlags& flags) {

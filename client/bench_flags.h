@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "client/command.h"
+#include "client/grammar_flags.h"
 #include "client/load/chats.h"
 #include "client/load/trace.h"
 #include "client/sampling_flags.h"
@@ -19,6 +20,7 @@ inline constexpr double kRightShareDefault = 0.9;
 struct BenchFlags {
   ServiceFlags service;
   SamplingFlags sampling;
+  GrammarFlags grammar;
   AskerFlags asker;
   double rate = 0;
   int32_t concurrency = 0;

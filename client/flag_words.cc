@@ -13,6 +13,12 @@ struct FieldFlag {
 
 constexpr FieldFlag kFields[] = {
     {"chat.template_kwargs_json", "--template-kwargs"},
+    {"grammar.choice", "--choice"},
+    {"grammar.choice.texts", "--choice"},
+    {"grammar.ebnf", "--grammar"},
+    {"grammar.json_object", "--json-object"},
+    {"grammar.json_schema", "--json-schema"},
+    {"grammar.regex", "--regex"},
     {"n", "--outputs"},
     {"priority", "--priority"},
     {"request_id", "--request-id"},

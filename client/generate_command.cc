@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/command.h"
 #include "client/format.h"
+#include "client/grammar_flags.h"
 #include "client/limits.h"
 #include "client/print.h"
 #include "client/sampling_flags.h"
@@ -24,6 +25,8 @@ Examples:
   echo "The capital of France is" | tutti generate --json --logprobs
   tutti generate --token-ids 1,2,3 --seed 7 --temperature 0.8
   tutti generate --prompt "Once upon a time" --outputs 3
+  tutti generate --prompt "A city, as JSON: " --json-schema city.json
+  tutti generate --prompt "Is 17 prime? " --choice yes --choice no
 
 Without --prompt, --prompt-file and --token-ids the prompt is read from standard input.
 A prompt may be one that a chat template has rendered: special tokens in it are read as such.
@@ -35,6 +38,7 @@ Exit codes: 0 done, 1 failed, 2 bad input, 3 service not reachable or not servin
 struct GenerateFlags {
   ServiceFlags service;
   SamplingFlags sampling;
+  GrammarFlags grammar;
   std::string model;
   std::string request_id;
   std::string prompt;
@@ -93,6 +97,7 @@ int RunGenerate(const FlagSet& set, const GenerateFlags& flags) {
   if (auto status = FillSampling(flags.sampling, request.mutable_sampling()); !status.ok()) {
     return Fail(status);
   }
+  if (auto status = FillGrammar(flags.grammar, &request); !status.ok()) return Fail(status);
   CancelToken cancel;
   InterruptWatcher interrupts([&cancel](int signal, int count) {
     if (count > 1) _exit(128 + signal);
@@ -163,6 +168,7 @@ Command MakeGenerateCommand(FlagSet* program) {
   });
   AddGenerateServiceFlags(set, &flags->service);
   AddSamplingFlags(set, &flags->sampling);
+  AddGrammarFlags(set, &flags->grammar);
   set->AddFooter(kGenerateExamples);
   return {set, [set, flags] { return RunGenerate(*set, *flags); }};
 }

@@ -60,6 +60,9 @@ inline constexpr Duration kResumePauseMax = std::chrono::seconds(1);
 // of a request): 16 MiB of text are some four million tokens, more than any model's context.
 inline constexpr int64_t kPromptFileBytesMax = 16 << 20;
 
+// Largest file with a schema or a grammar; as the service's own limit.
+inline constexpr int64_t kGrammarFileBytesMax = 1 << 20;
+
 // Most devices in one `--devices` list: more than the largest clusters known have. Planning for
 // 10,000 devices takes less than a second.
 inline constexpr int kDevicesMax = 16384;

@@ -19,6 +19,7 @@ constexpr uint64_t kBlockStream = 5;
 v1::GenerateRequest RequestOf(const ChatOptions& options, int64_t number, int32_t turn) {
   v1::GenerateRequest request;
   *request.mutable_sampling() = options.sampling;
+  if (options.grammar.has_value()) *request.mutable_grammar() = *options.grammar;
   request.mutable_sampling()->set_seed(
       RandomBits(options.seed, static_cast<uint64_t>(number * options.turns + turn), kSeedStream));
   request.set_priority(options.priority);

@@ -17,8 +17,9 @@ namespace tutti::client {
 struct ChatOptions {
   uint64_t seed = 1;
   int32_t turns = 1;
-  v1::SamplingParams sampling;  // of every request; its seed is chosen per turn
-  int32_t tenants = 0;          // chats are dealt to so many; 0: no tenant is named
+  v1::SamplingParams sampling;         // of every request; its seed is chosen per turn
+  std::optional<v1::Grammar> grammar;  // of every request
+  int32_t tenants = 0;                 // chats are dealt to so many; 0: no tenant is named
   int32_t priority = 0;
 
   // Questions.

@@ -305,6 +305,20 @@ class Behaviour:
             self.ask(service, prompt="hi", split_special_tokens=False, add_special_tokens=True)
             self.assertFalse(service.requests[1].HasField("text_reading"))
 
+    def test_what_the_answer_is(self):
+        with serving() as service:
+            for asked, grammar in (({"json_schema": {"type": "null"}}, {"json_schema": '{"type": "null"}'}),
+                                   ({"json_schema": "true", "json_blanks": True}, {"json_schema": "true", "whitespace": 2}),
+                                   ({"json_object": True}, {"json_object": {}}), ({"regex": "a+"}, {"regex": "a+"}),
+                                   ({"choice": ["yes", "no"]}, {"choice": {"texts": ["yes", "no"]}}),
+                                   ({"choice": "yes"}, {"choice": {"texts": ["yes"]}}),
+                                   ({"grammar": 'root ::= "a"'}, {"ebnf": 'root ::= "a"'})):
+                self.ask(service, **asked)
+                wanted = _messages.GenerateRequest(grammar=grammar).grammar
+                self.assertEqual(service.requests[-1].grammar, wanted, asked)
+            self.ask(service, json_object=False)
+            self.assertFalse(service.requests[-1].HasField("grammar"))
+
     def test_a_conversation(self):
         with serving() as service:
             self.ask(service, prompt=None, template_kwargs_json="{}", messages=[
@@ -325,7 +339,9 @@ class Behaviour:
 
     def test_arguments_that_are_refused_here(self):
         for error, wrong in ((ValueError, {"token_ids": [1]}), (ValueError, {"prompt": None}),
-                             (ValueError, {"n": 0}), (TypeError, {"temprature": 1}),
+                             (ValueError, {"n": 0}), (ValueError, {"regex": "a", "json_object": True}),
+                             (ValueError, {"json_blanks": True}),
+                             (TypeError, {"temprature": 1}),
                              (TypeError, {"prompt": None, "messages": [{"rôle": "user"}]})):
             with self.subTest(wrong), self.assertRaises(error):
                 self.ask("localhost:1", **wrong)

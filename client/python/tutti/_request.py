@@ -1,4 +1,5 @@
 """From a caller's arguments to a request. Values are checked by the service, and only there."""
+import json
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,7 +11,8 @@ _OTHERS = Asked.__annotations__.keys() - Sampling.__annotations__.keys()
 
 
 def build(prompt: str | None, asked: Asked, tenant: str | bytes | None = None) -> Any:
-    """A GenerateRequest. ValueError: not exactly one kind of prompt; TypeError: an unknown parameter."""
+    """A GenerateRequest. ValueError: not exactly one kind of prompt, or several of grammars; TypeError: an unknown
+    parameter."""
     token_ids, messages, n = asked.get("token_ids"), asked.get("messages"), asked.get("n", 1)
     if sum(given is not None for given in (prompt, token_ids, messages)) != 1:
         raise ValueError("give exactly one of prompt, token_ids and messages")
@@ -43,6 +45,7 @@ def build(prompt: str | None, asked: Asked, tenant: str | bytes | None = None) -
             request.chat.continue_final_message = request.chat.omit_generation_prompt = True
         for message in messages or ():
             _add_message(request.chat, message)
+    _set_grammar(request, asked)
     for name, value in asked.items():
         if name not in _OTHERS:
             _set_sampling(request.sampling, name, value)
@@ -62,6 +65,28 @@ def _add_message(chat: Any, message: Message | Mapping[str, str]) -> None:
                               metadata=message.metadata)
     for call in message.tool_calls:
         added.tool_calls.add(id=call.id, name=call.name, arguments_json=call.arguments_json)
+
+
+def _set_grammar(request: Any, asked: Asked) -> None:
+    given = [name for name in ("json_schema", "regex", "choice", "grammar") if asked.get(name) is not None]
+    given += ["json_object"] if asked.get("json_object") else []
+    if len(given) > 1:
+        raise ValueError(f"give at most one of {', '.join(given)}")
+    if not given:
+        if asked.get("json_blanks"):
+            raise ValueError("json_blanks is for json_schema and json_object")
+        return
+    grammar, value = request.grammar, asked.get(given[0])
+    if given[0] == "json_object":
+        grammar.json_object.SetInParent()
+    elif given[0] == "choice":
+        grammar.choice.texts.extend([value] if isinstance(value, str) else value)
+    elif given[0] == "json_schema":
+        grammar.json_schema = value if isinstance(value, str) else json.dumps(value)
+    else:
+        setattr(grammar, {"grammar": "ebnf"}.get(given[0], given[0]), value)
+    if asked.get("json_blanks"):
+        grammar.whitespace = 2  # GRAMMAR_WHITESPACE_BOUNDED
 
 
 def _set_sampling(params: Any, name: str, value: Any) -> None:

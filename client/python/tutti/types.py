@@ -3,7 +3,7 @@ import dataclasses
 import enum
 import os
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from typing import Any, TypedDict
 
 Path = str | os.PathLike[str]
 
@@ -163,6 +163,13 @@ class Asked(Sampling, total=False):
     continue_final_message: bool  # the answer goes on with the last of `messages`
     split_special_tokens: bool   # special tokens that the prompt spells stay text
     add_special_tokens: bool     # put before the prompt what the model's authors put before every one; True by default
+    # What the text of the answer is; at most one of these (proto/tutti/v1/grammar.proto).
+    json_schema: str | Mapping[str, Any]
+    json_object: bool
+    regex: str
+    choice: Sequence[str]
+    grammar: str                 # rules of a context-free grammar (EBNF)
+    json_blanks: bool            # of the first two: blanks may stand between the parts
     truncate_prompt_tokens: int  # only so many of the prompt's last tokens are the prompt
     cache_salt: str | bytes      # cached prompts are found by requests with the same salt only
     n: int                       # outputs, 1 by default
