@@ -138,6 +138,16 @@ TEST_F(ResumeTest, LimitsOnWhatIsDrawn) {
   ExpectNoDifference(request);
 }
 
+TEST_F(ResumeTest, AnswersByGrammars) {
+  v1::GenerateRequest request = AskSeeded();
+  request.mutable_grammar()->set_json_schema(
+      R"({"type": "array", "items": {"enum": [1, "two", null]}, "minItems": 2})");
+  ExpectNoDifference(request);
+  request.mutable_sampling()->set_ignore_eos(false);
+  request.mutable_grammar()->set_regex("[0-9]{4}( [a-z]{1,3})*");
+  ExpectNoDifference(request);
+}
+
 TEST_F(ResumeTest, StopStrings) {
   v1::GenerateRequest request = AskStopping();
   ExpectNoDifference(request);

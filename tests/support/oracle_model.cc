@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/random.h"
+#include "tests/support/sim_grammars.h"
 
 namespace tutti::tests {
 
@@ -22,9 +23,14 @@ bool OracleHasPenalties(const v1::SequenceSampling& sampling) {
 
 std::optional<std::vector<TokenId>> OracleDrawable(std::span<const TokenId> output,
                                                    const v1::SequenceSampling& sampling,
-                                                   int32_t vocab_size) {
-  const bool too_short = output.size() < sampling.min_tokens();
-  if (!too_short && sampling.banned().empty() && sampling.allowed_ids().empty()) return {};
+                                                   int32_t vocab_size,
+                                                   const OracleAllowed& by_grammar) {
+  // A grammar has seen to the ends.
+  const bool too_short = !by_grammar.has_value() && output.size() < sampling.min_tokens();
+  if (!too_short && !by_grammar.has_value() && sampling.banned().empty() &&
+      sampling.allowed_ids().empty()) {
+    return {};
+  }
   std::vector<TokenId> drawable;
   for (TokenId id = 0; id < vocab_size; ++id) {
     const auto has = [id](const auto& ids) {
@@ -32,6 +38,7 @@ std::optional<std::vector<TokenId>> OracleDrawable(std::span<const TokenId> outp
     };
     if (!sampling.allowed_ids().empty() && !has(sampling.allowed_ids())) continue;
     if (too_short && has(sampling.end_ids())) continue;
+    if (by_grammar.has_value() && !has(*by_grammar)) continue;
     std::vector<TokenId> with(output.begin(), output.end());
     with.push_back(id);
     bool banned = false;
@@ -46,14 +53,14 @@ std::optional<std::vector<TokenId>> OracleDrawable(std::span<const TokenId> outp
 
 v1::SampledToken OracleSample(uint64_t digest, int32_t position, uint64_t counts_digest,
                               std::span<const TokenId> output, const v1::SequenceSampling& sampling,
-                              int32_t vocab_size) {
+                              int32_t vocab_size, const OracleAllowed& by_grammar) {
   if (OracleHasPenalties(sampling)) digest = Digest(digest, counts_digest);
   if (sampling.temperature() > 0) digest = Digest(digest, RandomBits(sampling.seed(), position));
   v1::SampledToken sampled;
   sampled.set_position(position);
   sampled.set_token(static_cast<int32_t>(digest % static_cast<uint64_t>(vocab_size)));
   sampled.set_logprob(-static_cast<float>(digest >> 54));
-  if (const auto drawable = OracleDrawable(output, sampling, vocab_size)) {
+  if (const auto drawable = OracleDrawable(output, sampling, vocab_size, by_grammar)) {
     sampled.set_token(drawable->empty() ? -1 : (*drawable)[digest % drawable->size()]);
   }
   if (sampling.top_k() == kOraclePoisonTopK && (digest >> 32) % 8 == 0) sampled.set_token(-1);
@@ -94,9 +101,10 @@ std::vector<v1::SampledToken> OracleOutput(const std::vector<TokenId>& prompt, i
       for (const uint64_t entry : entries[layer]) x = OracleAttend(x, entry);
     }
     if (position + 1 < tokens.size()) continue;
+    const auto so_far = std::span(tokens).subspan(prompt.size());
     output.push_back(OracleSample(x, static_cast<int32_t>(tokens.size()),
-                                  OracleCountsDigest(Count(tokens, prompt.size())),
-                                  std::span(tokens).subspan(prompt.size()), sampling, vocab_size));
+                                  OracleCountsDigest(Count(tokens, prompt.size())), so_far,
+                                  sampling, vocab_size, SimAllowed(so_far, sampling, vocab_size)));
     const TokenId token = output.back().token();
     const bool stops = std::binary_search(stop_token_ids.begin(), stop_token_ids.end(), token);
     if (token < 0 || stops || output.size() == static_cast<size_t>(max_tokens)) return output;

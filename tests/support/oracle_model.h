@@ -57,16 +57,20 @@ inline bool OracleKills(const v1::SequenceSampling& sampling, int32_t output_tok
          output_tokens == static_cast<int32_t>(sampling.seed() % 4);
 }
 
+// The tokens that a grammar allows, ascending; nothing: there is none.
+using OracleAllowed = std::optional<std::vector<TokenId>>;
+
 // The tokens that may come after this output; nothing: the sampling parameters exclude none.
 std::optional<std::vector<TokenId>> OracleDrawable(std::span<const TokenId> output,
                                                    const v1::SequenceSampling& sampling,
-                                                   int32_t vocab_size);
+                                                   int32_t vocab_size,
+                                                   const OracleAllowed& by_grammar = {});
 
 // The token (with position and logprob) after a context of which `output` is the generated part,
 // and for which the last layer's output is `digest`; token -1 when poisoned.
 v1::SampledToken OracleSample(uint64_t digest, int32_t position, uint64_t counts_digest,
                               std::span<const TokenId> output, const v1::SequenceSampling& sampling,
-                              int32_t vocab_size);
+                              int32_t vocab_size, const OracleAllowed& by_grammar = {});
 
 // The right output: up to max_tokens tokens, ending with a stop token or with token -1 (poisoned).
 std::vector<v1::SampledToken> OracleOutput(const std::vector<TokenId>& prompt, int32_t max_tokens,

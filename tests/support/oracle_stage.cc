@@ -16,6 +16,19 @@ uint64_t CountsDigest(const worker::SequenceState& sequence) {
   return OracleCountsDigest(counts);
 }
 
+// What the worker's mask says.
+OracleAllowed AllowedBy(const worker::SequenceState& sequence, int32_t vocab_size) {
+  if (sequence.grammar == nullptr) return std::nullopt;
+  const auto mask = sequence.grammar->Take(nullptr);
+  if (!mask.ok()) sequence.grammar->End(mask.status());
+  std::vector<TokenId> allowed;
+  for (TokenId id = 0; mask.ok() && id < vocab_size; ++id) {
+    const auto place = static_cast<size_t>(id);
+    if (((*mask)[place / 32] >> (place % 32) & 1) != 0) allowed.push_back(id);
+  }
+  return allowed;
+}
+
 }  // namespace
 
 OracleStage::OracleStage(const v1::AssignShard& shard, int32_t vocab_size, OracleBugs bugs,
@@ -113,7 +126,8 @@ void OracleStage::SampleRows(const worker::Batch& batch, std::vector<v1::Sampled
     const auto output = tokens.subspan(static_cast<size_t>(row.sequence->prompt_tokens));
     sampled->push_back(OracleSample(x_[row.row], static_cast<int32_t>(tokens.size()),
                                     CountsDigest(*row.sequence), output,
-                                    stale ? last_sampling_[i] : sampling.back(), vocab_size_));
+                                    stale ? last_sampling_[i] : sampling.back(), vocab_size_,
+                                    AllowedBy(*row.sequence, vocab_size_)));
     sampled->back().set_sequence(row.sequence->id.value());
     if (dies_ != nullptr && shard_.rank() == 0 &&
         OracleKills(sampling.back(), static_cast<int32_t>(output.size()))) {

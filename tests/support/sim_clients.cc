@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/oracle_model.h"
+#include "tests/support/sim_grammars.h"
 
 namespace tutti::tests {
 namespace {
@@ -18,7 +19,7 @@ constexpr int64_t kSharedPrefixes = 3;
 constexpr uint64_t kSharedStream = 100;
 constexpr int64_t kSimOutputsMax = 6;
 // Limits on what is drawn have randomness of their own.
-constexpr uint64_t kMaskStream = 200;
+constexpr uint64_t kMaskStream = 200, kGrammarStream = 300;
 constexpr Duration kDeadlineSlack = std::chrono::milliseconds(5);
 
 std::string Name(RequestId request) { return absl::StrCat("request ", request.value()); }
@@ -33,7 +34,8 @@ SimClients::SimClients(const SimOptions* options, SimQueue* queue, EventCallback
       fail_(std::move(fail)),
       deaths_(deaths),
       random_(options->seed, /*stream=*/2),
-      masks_(options->seed, kMaskStream) {}
+      masks_(options->seed, kMaskStream),
+      grammars_(options->seed, kGrammarStream) {}
 
 SimClients::Client SimClients::Draw() {
   Client client;
@@ -55,6 +57,7 @@ SimClients::Client SimClients::Draw() {
     request.stop_token_ids = {token, token + 3, token + 7};
   }
   DrawMask(&request);
+  if (options_->plan_bytes_max == coordinator::kPlanBytesMax) DrawSimGrammar(&grammars_, &request);
   if (random_.Chance(0.3)) request.priority = static_cast<int32_t>(random_.Between(-2, 2));
   request.tenant.low = static_cast<uint64_t>(random_.Between(0, 3));
   if (random_.Chance(0.1)) client.stop_after = static_cast<int32_t>(random_.Between(1, 8));

@@ -105,7 +105,7 @@ class SimClients {
   const EventCallback to_engine_;
   const FailCallback fail_;
   const SimDeaths* const deaths_;
-  Random random_, masks_;
+  Random random_, masks_, grammars_;
   // A conversation so far: a prompt and its right answer.
   struct Conversation {
     int32_t tenant = 0;

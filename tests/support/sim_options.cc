@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "model/limits.h"
+#include "tests/support/sim_grammars.h"
 #include "tests/support/tiny_model.h"
 
 namespace tutti::tests {
@@ -183,6 +184,7 @@ coordinator::EngineOptions SimOptions::Engine() const {
   options.max_model_len = 256;
   options.beat_interval = kSimBeat;
   options.lease = kSimLease;
+  options.vocabulary = SimVocabulary(kSimVocab);
   return options;
 }
 
