@@ -16,6 +16,7 @@
 #include "kernels/backend.h"
 #include "kernels/float_formats.h"
 #include "kernels/machine_probe.h"
+#include "kernels/quantised_source.h"
 #include "program/flags.h"
 
 namespace tutti::bench {
@@ -113,6 +114,25 @@ std::vector<int64_t> Leaves(int64_t in, int64_t leaves) {
   return begin;
 }
 
+// Products of `copies`, `bytes` together, one after the other.
+void TimeProducts(Bench* bench, const std::string& label, int64_t out, int64_t in, int64_t bytes,
+                  bool bf16, const std::vector<std::unique_ptr<Weight>>& copies) {
+  const auto count = static_cast<double>(copies.size());
+  for (int64_t rows : bench->options().rows) {
+    if (rows * out > (64 << 20)) continue;
+    std::vector<float> x = RandomFloats(rows * in, 2), y(static_cast<size_t>(rows * out));
+    // Large products are slow enough, and compute-bound enough, to be run on a few copies.
+    const size_t used = rows >= 64 ? std::max<size_t>(1, copies.size() / 8) : copies.size();
+    const double share = static_cast<double>(used) / count;
+    bench->Measure(label + " rows " + std::to_string(rows), static_cast<double>(bytes) * share,
+                   2.0 * static_cast<double>(rows * out * in) * count * share, bf16, [&] {
+                     for (size_t i = 0; i < used; ++i) {
+                       bench->backend().MatMul(View(x, rows, in), *copies[i], View(y, rows, out));
+                     }
+                   });
+  }
+}
+
 void BenchMatMul(Bench* bench, const std::string& name, int64_t out, int64_t in, int64_t leaves,
                  DType dtype) {
   const std::string label = "matmul " + name + " " + std::string(DTypeName(dtype));
@@ -129,21 +149,43 @@ void BenchMatMul(Bench* bench, const std::string& name, int64_t out, int64_t in,
     copies.push_back(*bench->backend().Pack({{view}, Leaves(in, leaves), name}));
     bytes += copies.back()->bytes();
   }
-  const auto count = static_cast<double>(copies.size());
-  for (int64_t rows : bench->options().rows) {
-    if (rows * out > (64 << 20)) continue;
-    std::vector<float> x = RandomFloats(rows * in, 2), y(static_cast<size_t>(rows * out));
-    // Large products are slow enough, and compute-bound enough, to be run on a few copies.
-    const size_t used = rows >= 64 ? std::max<size_t>(1, copies.size() / 8) : copies.size();
-    const double share = static_cast<double>(used) / count;
-    bench->Measure(label + " rows " + std::to_string(rows), static_cast<double>(bytes) * share,
-                   2.0 * static_cast<double>(rows * out * in) * count * share,
-                   dtype == DType::kBF16, [&] {
-                     for (size_t i = 0; i < used; ++i) {
-                       bench->backend().MatMul(View(x, rows, in), *copies[i], View(y, rows, out));
-                     }
-                   });
+  TimeProducts(bench, label, out, in, bytes, dtype == DType::kBF16, copies);
+}
+
+// The same of codes in groups of 128.
+void BenchCodes(Bench* bench, const std::string& name, int64_t out, int64_t in, int64_t leaves,
+                kernels::CodeKind kind) {
+  constexpr const char* kNames[] = {"int4", "int8", "e2m1", "e4m3"};
+  const std::string label = "matmul " + name + " " + kNames[static_cast<size_t>(kind)];
+  if (!bench->Wanted(label)) return;
+  const int64_t groups = (in + 127) / 128;
+  std::vector<uint8_t> codes(static_cast<size_t>(out * in));
+  Random random(1);
+  const uint8_t most = kernels::CodeBits(kind) == 4 ? 15 : 0x7e;
+  for (uint8_t& code : codes) code = static_cast<uint8_t>(random.Between(0, most));
+  const std::vector<uint16_t> scales(static_cast<size_t>(out * groups), F32ToBf16(0.01f));
+  std::vector<int32_t> group_of;
+  for (int64_t k = 0; k < in; ++k) group_of.push_back(static_cast<int32_t>(k / 128));
+  kernels::QuantisedSource source;
+  source.kind = kind;
+  source.scale_type = DType::kBF16;
+  source.in_features = in;
+  source.groups = groups;
+  source.leaf_begin = Leaves(in, leaves);
+  source.name = name;
+  source.parts.push_back({.rows = out,
+                          .codes = codes.data(),
+                          .code_stride = in,
+                          .scales = reinterpret_cast<const std::byte*>(scales.data()),
+                          .group_stride = groups,
+                          .group_of = group_of});
+  std::vector<std::unique_ptr<Weight>> copies;
+  int64_t bytes = 0;
+  while (bytes < kColdBytes) {
+    copies.push_back(*bench->backend().PackQuantised(source));
+    bytes += copies.back()->bytes();
   }
+  TimeProducts(bench, label, out, in, bytes, true, copies);
 }
 
 // `sequences` of `depth` cached positions each, `rows` new ones. Several layers, so that the caches
@@ -314,6 +356,11 @@ int Main(int argc, char** argv) {
   BenchMatMul(&bench, "lm_head", o.vocab, o.hidden, 1, DType::kBF16);
   BenchMatMul(&bench, "gate_up", 2 * o.ffn, o.hidden, 1, DType::kF16);
   BenchMatMul(&bench, "gate_up", 2 * o.ffn, o.hidden, 1, DType::kF32);
+  for (const auto kind :
+       {kernels::CodeKind::kInt4, kernels::CodeKind::kInt8, kernels::CodeKind::kE4m3}) {
+    BenchCodes(&bench, "gate_up", 2 * o.ffn, o.hidden, 1, kind);
+    BenchCodes(&bench, "down", o.hidden, o.ffn, 8, kind);
+  }
   for (int64_t depth : {64, 512, 2048}) BenchAttention(&bench, 1, depth, 1);
   BenchAttention(&bench, 8, 512, 1);
   BenchAttention(&bench, 1, 0, 512);

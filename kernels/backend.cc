@@ -4,8 +4,10 @@
 #include <limits>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "kernels/mask_row.h"
+#include "kernels/quantised_source.h"
 
 namespace tutti::kernels {
 
@@ -17,6 +19,13 @@ void Backend::MaskLogits(TensorView logits, std::span<const int32_t> rows,
   for (size_t i = 0; i < rows.size(); ++i) {
     MaskRow(logits.f32(rows[i]), masks.subspan(i * words, words), logits.cols);
   }
+}
+
+absl::StatusOr<std::unique_ptr<Weight>> Backend::PackQuantised(const QuantisedSource& source) {
+  return absl::UnimplementedError(absl::StrCat(
+      "weight ", source.name, ": backend \"", std::string(name()),
+      "\" has no kernels for quantised weights; the cpu backend has, and a bf16 checkpoint of the "
+      "same model loads here"));
 }
 
 void Backend::Bests(TensorView logits, std::span<Candidate> out) {

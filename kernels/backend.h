@@ -131,12 +131,13 @@ struct LaunchCounts {
   std::string graph_error;  // the reason why no further graphs are made; "": none
 };
 
-class FamilyOperators;  // kernels/family_operators.h
-class DeviceExchange;   // kernels/device_exchange.h
-class JoinedOperators;  // kernels/joined_operators.h
-class SeveralClasses;   // kernels/several_classes.h
-class Tunable;          // kernels/tunable.h
-class WorkMeter;        // kernels/work_meter.h
+class FamilyOperators;   // kernels/family_operators.h
+class DeviceExchange;    // kernels/device_exchange.h
+class JoinedOperators;   // kernels/joined_operators.h
+class SeveralClasses;    // kernels/several_classes.h
+class Tunable;           // kernels/tunable.h
+class WorkMeter;         // kernels/work_meter.h
+struct QuantisedSource;  // kernels/quantised_source.h
 
 class Backend {
  public:
@@ -178,6 +179,9 @@ class Backend {
   // Errors: RESOURCE_EXHAUSTED when memory is short; INVALID_ARGUMENT for a dtype that the backend
   // lacks
   virtual absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source) = 0;
+  // The same of codes, which stay as many bits as they are.
+  // Errors: those of Pack; UNIMPLEMENTED where the backend has no kernels for them
+  virtual absl::StatusOr<std::unique_ptr<Weight>> PackQuantised(const QuantisedSource& source);
 
   // Allocates the memory that operators within `bounds` need beside their operands, for all weights
   // packed so far, so that no step allocates any. Returns the bytes of the device that are held for

@@ -71,6 +71,12 @@ inline constexpr int64_t kAmxAroundBytes = 1 << 20;
 // are gathered once.
 inline constexpr int64_t kAmxAttentionEntries = 64;
 
+// Pairs of k of a quantised weight that become bf16 at once: 64 of a group are 16 KiB, so the first
+// cache holds them beside the codes; whole blocks of AMX's tiles. And how far ahead codes are
+// fetched.
+inline constexpr int64_t kQuantisedPiecePairs = 64;
+inline constexpr int64_t kQuantisedAheadBytes = 4096;
+
 // Slots of an attention tile, from absolute slot 0: part of the numerics, never to be tuned per
 // machine. Long enough that rescaling the output once per tile costs little, short enough that a
 // tile's scores of six rows stay in L1.

@@ -1,10 +1,12 @@
 #include "kernels/shape_checks.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "kernels/mask_row.h"
+#include "kernels/quantised_source.h"
 
 namespace tutti::kernels {
 namespace {
@@ -12,6 +14,27 @@ namespace {
 void CheckF32(const TensorView& view, const char* name) {
   CHECK(view.dtype == DType::kF32) << name << " is " << DTypeName(view.dtype);
   CHECK(view.row_stride >= view.cols || view.rows <= 1) << name;
+}
+
+// Whether a part fits the source and those before it.
+std::string PartFault(const QuantisedSource& source, const QuantisedPart& part) {
+  const QuantisedPart& first = source.parts.front();
+  const bool lacks = part.codes == nullptr || part.scales == nullptr;
+  if (part.rows < 0 || (part.rows > 0 && source.in_features > 0 && lacks)) {
+    return "a part has no codes or scales";
+  }
+  if (static_cast<int64_t>(part.group_of.size()) != source.in_features) return "parts differ";
+  if ((part.zeros != nullptr) != (first.zeros != nullptr)) {
+    return "some parts have zero points, others none";
+  }
+  if (part.zeros != nullptr && !IsInteger(source.kind)) {
+    return "zero points beside codes that are no integers";
+  }
+  const auto bad = [&](int32_t group) { return group < 0 || group >= source.groups; };
+  if (std::any_of(part.group_of.begin(), part.group_of.end(), bad)) {
+    return absl::StrCat("an input of a group beyond the ", source.groups);
+  }
+  return "";
 }
 
 }  // namespace
@@ -44,6 +67,32 @@ absl::StatusOr<WeightShape> CheckWeightSource(const WeightSource& source) {
     if (shape.leaf_begin[leaf] > shape.leaf_begin[leaf + 1]) return bad("leaves are not in order");
   }
   return shape;
+}
+
+absl::StatusOr<std::vector<int64_t>> CheckQuantisedSource(const QuantisedSource& source) {
+  const auto bad = [&](const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat("weight ", source.name, ": ", why));
+  };
+  if (source.parts.empty()) return bad("has no parts");
+  for (const QuantisedPart& part : source.parts) {
+    if (const std::string fault = PartFault(source, part); !fault.empty()) return bad(fault);
+  }
+  for (size_t i = 1; i < source.parts.size(); ++i) {
+    const QuantisedPart& before = source.parts[i - 1];
+    const QuantisedPart& part = source.parts[i];
+    if (part.section < before.section) return bad("sections are not in order");
+    if (part.section == before.section &&
+        !std::equal(part.group_of.begin(), part.group_of.end(), before.group_of.begin())) {
+      return bad("parts of one section have other groups");
+    }
+  }
+  // As of a plain weight of these inputs, without rows.
+  WeightSource plain;
+  plain.parts.push_back({.cols = source.in_features, .row_stride = source.in_features});
+  plain.leaf_begin = source.leaf_begin;
+  plain.name = source.name;
+  TUTTI_ASSIGN_OR_RETURN(WeightShape shape, CheckWeightSource(plain));
+  return std::move(shape.leaf_begin);
 }
 
 void CheckEmbed(std::span<const int32_t> ids, const Weight& weight, const TensorView& out) {

@@ -20,6 +20,10 @@ struct WeightShape {
 // `in` in order.
 absl::StatusOr<WeightShape> CheckWeightSource(const WeightSource& source);
 
+// `leaf_begin`, which is never empty. INVALID_ARGUMENT naming the source: leaves that do not cover
+// the inputs in order, groups that are none, parts that differ where they must not.
+absl::StatusOr<std::vector<int64_t>> CheckQuantisedSource(const QuantisedSource& source);
+
 // The rest CHECK: the transformer is the only caller, and its shapes come from a validated
 // configuration.
 void CheckEmbed(std::span<const int32_t> ids, const Weight& weight, const TensorView& out);

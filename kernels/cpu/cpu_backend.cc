@@ -85,6 +85,9 @@ class CpuBackend : public Backend,
   absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source) override {
     return PackWeight(source, &pool_);
   }
+  absl::StatusOr<std::unique_ptr<Weight>> PackQuantised(const QuantisedSource& source) override {
+    return QuantisedWeight::Pack(source, &pool_);
+  }
 
   uint64_t slices_done() const override { return pool_.slices_done(); }
   Work LargestSlice(int64_t rows, int64_t in_features, int64_t element_bytes) const override {
@@ -181,7 +184,7 @@ void CpuBackend::Embed(std::span<const int32_t> ids, const Weight& weight, Tenso
 void CpuBackend::MatMul(TensorView in, const Weight& weight, TensorView out) {
   CheckMatMul(in, weight, out);
   CheckDevice("MatMul", device(), {&in, &out});
-  products_.MatMul(in, AsCpu(weight), out);
+  products_.MatMul(in, weight, out);
 }
 
 void CpuBackend::RmsNorm(TensorView in, TensorView weight, float epsilon, TensorView out) {

@@ -6,7 +6,7 @@ namespace tutti::kernels::cpu {
 
 void CpuJoined::Norm(TensorView in, const NextNorm& norm) {
   const Weight* const weight = norm.out.weight;
-  if (weight == nullptr || !products_.BeginRows(AsCpu(*weight), in.rows)) {
+  if (weight == nullptr || !products_.BeginRows(*weight, in.rows)) {
     return JoinedOperators::Norm(in, norm);
   }
   CheckRmsNorm(in, norm.weight, norm.out.rows);
@@ -19,7 +19,7 @@ void CpuJoined::Norm(TensorView in, const NextNorm& norm) {
 
 void CpuJoined::SiluMul(TensorView gate_up, ProductRows out) {
   const int64_t cols = out.rows.cols;
-  if (out.weight == nullptr || !products_.BeginRows(AsCpu(*out.weight), gate_up.rows)) {
+  if (out.weight == nullptr || !products_.BeginRows(*out.weight, gate_up.rows)) {
     return JoinedOperators::SiluMul(gate_up, out);
   }
   CheckSiluMul(gate_up, out.rows);
@@ -31,15 +31,15 @@ void CpuJoined::SiluMul(TensorView gate_up, ProductRows out) {
 }
 
 void CpuJoined::MatMul(ProductRows in, TensorView out) {
-  if (!products_.HasRows(AsCpu(*in.weight))) return JoinedOperators::MatMul(in, out);
+  if (!products_.HasRows(*in.weight)) return JoinedOperators::MatMul(in, out);
   CheckMatMul(in.rows, *in.weight, out);
-  products_.MultiplyRows(AsCpu(*in.weight), out);
+  products_.MultiplyRows(*in.weight, out);
 }
 
 void CpuJoined::AddResidual(TensorView residual, TensorView delta, DType round_to,
                             const NextNorm& next) {
   const Weight* const weight = next.weight.data == nullptr ? nullptr : next.out.weight;
-  if (weight == nullptr || !products_.BeginRows(AsCpu(*weight), residual.rows)) {
+  if (weight == nullptr || !products_.BeginRows(*weight, residual.rows)) {
     return JoinedOperators::AddResidual(residual, delta, round_to, next);
   }
   CheckAddResidual(residual, delta);

@@ -11,6 +11,13 @@ const CpuWeight& AsCpu(const Weight& weight) {
   return *packed;
 }
 
+namespace {
+// Null: of another kind.
+const QuantisedWeight* AsQuantised(const Weight& weight) {
+  return dynamic_cast<const QuantisedWeight*>(&weight);
+}
+}  // namespace
+
 MatMulJob CpuProducts::JobOf(const CpuWeight& weight, int64_t rows) {
   const LeafPairs& pairs = weight.pairs();
   MatMulJob job = {};
@@ -38,31 +45,94 @@ void CpuProducts::Multiply(const MatMulJob& rows, const CpuWeight& weight, Tenso
   });
 }
 
-void CpuProducts::MatMul(TensorView in, const CpuWeight& weight, TensorView out) {
-  packed_for_ = nullptr;
-  if (in.rows == 0) return;
-  MatMulJob job = JobOf(weight, in.rows);
-  job.in = in.f32();
-  job.in_stride = in.row_stride;
-  pool_.Split(PackedTiles(*kernels_, job), in.rows * in.cols < kSerialElements,
+void CpuProducts::Pack(const MatMulJob& job, int64_t cols) {
+  pool_.Split(PackedTiles(*kernels_, job), job.rows * cols < kSerialElements,
               [&](int, int64_t begin, int64_t end) { kernels_->pack_rows(job, begin, end); });
-  Multiply(job, weight, out);
 }
 
-bool CpuProducts::BeginRows(const CpuWeight& weight, int64_t rows) {
+void CpuProducts::MatMul(TensorView in, const Weight& weight, TensorView out) {
   packed_for_ = nullptr;
-  if (rows == 0 || kernels_->pack_row == nullptr || weight.dtype() != DType::kBF16) return false;
-  rows_job_ = JobOf(weight, rows);
-  if (rows_job_.tuning.by_f32) return false;
+  if (in.rows == 0) return;
+  if (const QuantisedWeight* codes = AsQuantised(weight); codes != nullptr) {
+    return MatMulQuantised(in, *codes, out);
+  }
+  const CpuWeight& packed = AsCpu(weight);
+  MatMulJob job = JobOf(packed, in.rows);
+  job.in = in.f32();
+  job.in_stride = in.row_stride;
+  Pack(job, in.cols);
+  Multiply(job, packed, out);
+}
+
+QuantisedJob CpuProducts::JobOf(const QuantisedWeight& weight, const QuantisedSection& section,
+                                int64_t rows) {
+  QuantisedJob job = weight.JobOf(section);
+  job.rows.rows = rows;
+  job.rows.packed_in =
+      packed_in_.Bytes(PackedInBytes(rows, section.pair_begin.back(), section.strips()));
+  job.rows.tuning = knobs_->ForRows(rows);
+  return job;
+}
+
+void CpuProducts::Multiply(const QuantisedJob& rows, const QuantisedSection& section,
+                           TensorView out) {
+  QuantisedJob job = rows;
+  job.rows.out = out.f32() + section.first_row;
+  job.rows.out_stride = out.row_stride;
+  job.rows.out_cols = section.rows;
+  const int64_t scratch = QuantisedScratchFloats(section.pair_begin.back(), section.leaves(),
+                                                 job.rows.tuning.row_block);
+  const bool serial = section.bytes() < kSerialWeightBytes && job.rows.rows < kTileRows;
+  pool_.Split(section.groups(), serial, [&](int thread, int64_t begin, int64_t end) {
+    kernels_->matmul_quantised(job, begin, end, ThreadFloats(thread, scratch),
+                               pool_.slices(thread));
+  });
+}
+
+void CpuProducts::MatMulQuantised(TensorView in, const QuantisedWeight& weight, TensorView out) {
+  for (const QuantisedSection& section : weight.sections()) {
+    QuantisedJob job = JobOf(weight, section, in.rows);
+    job.rows.in = in.f32();
+    job.rows.in_stride = in.row_stride;
+    if (!section.order.empty()) {
+      float* const rows = gathered_.Floats(in.rows * in.cols);
+      ForRows(in.rows, in.cols, [&](int, int64_t r) {
+        const float* const from = in.f32(r);
+        float* const to = rows + r * in.cols;
+        for (int64_t i = 0; i < in.cols; ++i) to[i] = from[section.order[static_cast<size_t>(i)]];
+      });
+      job.rows.in = rows;
+      job.rows.in_stride = in.cols;
+    }
+    Pack(job.rows, in.cols);
+    Multiply(job, section, out);
+  }
+}
+
+bool CpuProducts::BeginRows(const Weight& weight, int64_t rows) {
+  packed_for_ = nullptr;
+  if (rows == 0 || kernels_->pack_row == nullptr) return false;
+  if (const QuantisedWeight* codes = AsQuantised(weight); codes != nullptr) {
+    const QuantisedSection& section = codes->sections().front();
+    if (codes->sections().size() > 1 || !section.order.empty()) return false;
+    quantised_job_ = JobOf(*codes, section, rows);
+    rows_job_ = quantised_job_.rows;
+  } else {
+    rows_job_ = JobOf(AsCpu(weight), rows);
+  }
+  if (rows_job_.dtype != DType::kBF16 || rows_job_.tuning.by_f32) return false;
   packed_for_ = &weight;
   return true;
 }
 
-void CpuProducts::MultiplyRows(const CpuWeight& weight, TensorView out) {
+void CpuProducts::MultiplyRows(const Weight& weight, TensorView out) {
   CHECK(HasRows(weight) && out.rows == rows_job_.rows)
       << rows_job_.rows << " rows were made, " << out.rows << " are asked for";
   packed_for_ = nullptr;
-  Multiply(rows_job_, weight, out);
+  if (const QuantisedWeight* codes = AsQuantised(weight); codes != nullptr) {
+    return Multiply(quantised_job_, codes->sections().front(), out);
+  }
+  Multiply(rows_job_, AsCpu(weight), out);
 }
 
 }  // namespace tutti::kernels::cpu

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_knobs.h"
+#include "kernels/cpu/cpu_quantised.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/growing_memory.h"
 #include "kernels/cpu/kernel_table.h"
@@ -34,18 +35,18 @@ class CpuProducts {
     packed_for_ = nullptr;
   }
 
-  // out = in * weight^T
-  void MatMul(TensorView in, const CpuWeight& weight, TensorView out);
+  // out = in * weight^T.  CHECKs that the weight is of this backend.
+  void MatMul(TensorView in, const Weight& weight, TensorView out);
 
   // Instead of MatMul, for rows that are made one by one and for nothing else: BeginRows, PackRow
   // of each, from any threads of the pool, and MultiplyRows once, before the next BeginRows or
   // MatMul. BeginRows says whether this weight's rows can be packed so; where not, nothing has
   // begun.
-  bool BeginRows(const CpuWeight& weight, int64_t rows);
+  bool BeginRows(const Weight& weight, int64_t rows);
   void PackRow(int64_t row, const float* values) { kernels_->pack_row(rows_job_, row, values); }
   // Whether the rows of `weight` are packed.
-  bool HasRows(const CpuWeight& weight) const { return packed_for_ == &weight; }
-  void MultiplyRows(const CpuWeight& weight, TensorView out);
+  bool HasRows(const Weight& weight) const { return packed_for_ == &weight; }
+  void MultiplyRows(const Weight& weight, TensorView out);
 
   // Calls fn(thread, row) for every row, on all threads when there is enough to do.
   template <class Fn>
@@ -66,14 +67,22 @@ class CpuProducts {
   // All but the rows and where they and the results are.
   MatMulJob JobOf(const CpuWeight& weight, int64_t rows);
   void Multiply(const MatMulJob& job, const CpuWeight& weight, TensorView out);
+  // The same of a section of a quantised weight.
+  QuantisedJob JobOf(const QuantisedWeight& weight, const QuantisedSection& section, int64_t rows);
+  void Multiply(const QuantisedJob& job, const QuantisedSection& section, TensorView out);
+  void MatMulQuantised(TensorView in, const QuantisedWeight& weight, TensorView out);
+  // The rows of job.in, to be packed by all threads.
+  void Pack(const MatMulJob& job, int64_t cols);
 
   ThreadPool& pool_;
   std::vector<Scratch>& thread_scratch_;
   const KernelTable* kernels_ = nullptr;
   const CpuKnobs* knobs_ = nullptr;
   Scratch packed_in_;
+  Scratch gathered_;  // rows whose inputs are packed in another order
   MatMulJob rows_job_ = {};
-  const CpuWeight* packed_for_ = nullptr;
+  QuantisedJob quantised_job_ = {};  // whose rows are those, where they are for one
+  const Weight* packed_for_ = nullptr;
 };
 
 }  // namespace tutti::kernels::cpu

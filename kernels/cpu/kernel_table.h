@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "kernels/code_kind.h"
 #include "kernels/cpu/product_tuning.h"
 
 namespace tutti::kernels::cpu {
@@ -27,6 +28,19 @@ struct MatMulJob {
   int64_t out_stride;
   int64_t out_cols;
   ProductTuning tuning;
+};
+
+// The same over codes (quantised_layout.h).
+struct QuantisedJob {
+  // In place of leaves it has strips, in units of pairs that are whole strips. Its type: f32,
+  // or bf16 for a class's own way to multiply bf16.
+  MatMulJob rows;
+  CodeKind kind;
+  DType scale_type;
+  bool has_zeros;
+  int64_t leaves;
+  const int64_t* leaf_strip;  // [leaves + 1]: the first strip of a leaf
+  const int64_t* strip_at;    // [strips + 1]: bytes from the beginning of a group
 };
 
 struct AttentionJob {
@@ -70,6 +84,9 @@ struct KernelTable {
   // done (slice_count.h): a block of rows of a group, or an item's rows against a tile of slots.
   void (*matmul)(const MatMulJob& job, int64_t group_begin, int64_t group_end, float* scratch,
                  uint64_t* slices);
+  // The same of codes; `scratch` holds QuantisedScratchFloats.
+  void (*matmul_quantised)(const QuantisedJob& job, int64_t group_begin, int64_t group_end,
+                           float* scratch, uint64_t* slices);
   // `scratch` holds AttentionScratchFloats(head_dim) floats.
   void (*attend)(const AttentionJob& job, const AttentionItem& item, float* scratch,
                  uint64_t* slices);

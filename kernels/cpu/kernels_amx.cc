@@ -2,6 +2,7 @@
 // AVX-512 BF16. Includes nothing whose inline functions another file may share.
 #include "kernels/cpu/amx_attention.h"
 #include "kernels/cpu/amx_matmul.h"
+#include "kernels/cpu/amx_quantised.h"
 #include "kernels/cpu/make_table.h"
 #include "kernels/cpu/simd_avx512.h"
 
@@ -47,6 +48,13 @@ void MatMul(const MatMulJob& job, int64_t begin, int64_t end, float* scratch, ui
   }
   AmxMatMulGroups<Avx512Amx>(job, begin, end, scratch, slices);
 }
+void MatMulQuantised(const QuantisedJob& job, int64_t begin, int64_t end, float* scratch,
+                     uint64_t* slices) {
+  if (job.rows.dtype != DType::kBF16 || job.rows.tuning.by_f32) {
+    return ByF32::MatMulQuantised(job, begin, end, scratch, slices);
+  }
+  AmxQuantisedGroups<Avx512Amx>(job, begin, end, scratch, slices);
+}
 void Attention(const AttentionJob& job, const AttentionItem& item, float* scratch,
                uint64_t* slices) {
   // A few rows wait for the cache, which the tiles of values would be gathered from first.
@@ -90,6 +98,7 @@ const KernelTable& AmxKernels() {
     table.pack_rows = PackRows;
     table.pack_row = AmxPackRow<Avx512Amx>;
     table.matmul = MatMul;
+    table.matmul_quantised = MatMulQuantised;
     table.attend = Attention;
     table.tile_burst = TileBurst;
     table.row_tile = kAmxRows;

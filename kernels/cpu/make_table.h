@@ -8,6 +8,7 @@
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/pack_rows.h"
 #include "kernels/cpu/probe_kernels.h"
+#include "kernels/cpu/quantised_kernels.h"
 #include "kernels/cpu/sampling_kernels.h"
 
 namespace tutti::kernels::cpu {
@@ -34,6 +35,18 @@ struct Kernels {
     if (job.dtype == DType::kF16) return MatMulGroups<F16>(job, begin, end, scratch, slices);
     MatMulGroups<F32>(job, begin, end, scratch, slices);
   }
+  // f32 rows are multiplied with codes as bf16 is in the class cpu-f32.
+  using F32ByBf16 = FmaFormat<S, LoadBf16Unit>;
+  static void MatMulQuantised(const QuantisedJob& job, int64_t begin, int64_t end, float* scratch,
+                              uint64_t* slices) {
+    if (job.rows.dtype == DType::kF32) {
+      return QuantisedGroups<F32ByBf16>(job, begin, end, scratch, slices);
+    }
+    if (job.rows.tuning.by_f32) {
+      return QuantisedGroups<Bf16ByF32>(job, begin, end, scratch, slices);
+    }
+    QuantisedGroups<Bf16>(job, begin, end, scratch, slices);
+  }
   static void Attention(const AttentionJob& job, const AttentionItem& item, float* scratch,
                         uint64_t* slices) {
     if (job.dtype == DType::kBF16) {
@@ -48,13 +61,13 @@ struct Kernels {
 
   // `dot_burst`: DotBurst of S where S has a dot instruction.
   static constexpr KernelTable Table(int64_t (*dot_burst)(int64_t)) {
-    return {PackRows,   nullptr,          MatMul,
-            Attention,  RmsNormRow<S>,    HeadNormRopeRow<S>,
-            AddRow<S>,  SiluMulRow<S>,    ConvertRow<S>,
-            Largest<S>, FindEqual<S>,     SumExp<S>,
-            ReadAll<S>, FmaBurst<S>,      dot_burst,
-            nullptr,    kStreamsFewRows,  kBothWays,
-            kTileRows,  kAttentionEntries};
+    return {PackRows,           nullptr,    MatMul,
+            MatMulQuantised,    Attention,  RmsNormRow<S>,
+            HeadNormRopeRow<S>, AddRow<S>,  SiluMulRow<S>,
+            ConvertRow<S>,      Largest<S>, FindEqual<S>,
+            SumExp<S>,          ReadAll<S>, FmaBurst<S>,
+            dot_burst,          nullptr,    kStreamsFewRows,
+            kBothWays,          kTileRows,  kAttentionEntries};
   }
 };
 

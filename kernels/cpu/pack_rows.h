@@ -109,8 +109,12 @@ static void PackTiles(const MatMulJob& job, int64_t tile_begin, int64_t tile_end
         in[r] = job.in + (first + r) * job.in_stride + job.leaf_begin[leaf];
       }
       const int64_t pairs = job.leaf_pair_begin[leaf + 1] - job.leaf_pair_begin[leaf];
-      Interleave(Format(), in, t.rows, job.leaf_begin[leaf + 1] - job.leaf_begin[leaf], out);
-      out += pairs * t.rows * Format::kPerPair;
+      const int64_t count = job.leaf_begin[leaf + 1] - job.leaf_begin[leaf];
+      Interleave(Format(), in, t.rows, count, out);
+      // Behind a strip that does not fill its pairs.
+      A* const end = out + pairs * t.rows * Format::kPerPair;
+      for (A* at = out + (count + 1) / 2 * t.rows * Format::kPerPair; at < end; ++at) *at = 0;
+      out = end;
     }
   }
 }

@@ -19,6 +19,17 @@ inline int64_t MatMulScratchFloats(int64_t pairs, int64_t leaves, int64_t row_bl
   return vector > panel ? vector : panel;
 }
 
+// Of products over codes: a piece as bf16, the sums of a strip, of a leaf and of the tree; or
+// AMX's piece, sums of a strip, open sums, and panel.
+inline int64_t QuantisedScratchFloats(int64_t pairs, int64_t leaves, int64_t row_block) {
+  constexpr int64_t kPiece = kQuantisedPiecePairs * 64;
+  const int64_t tiles = kPiece + 1024 + AmxOpenFloats(leaves) + pairs / 16 * 2 * 1024 / 4;
+  int64_t blocks = 3;
+  for (; leaves > 1; leaves /= 2) ++blocks;
+  const int64_t vector = kPiece + blocks * row_block * 64;
+  return vector > tiles ? vector : tiles;
+}
+
 // Tiles of rows that pack_rows lays out for a product: of kTileRows every block of rows but the
 // last is full, and has whole tiles.
 inline int64_t PackedTiles(const KernelTable& kernels, const MatMulJob& job) {

@@ -14,12 +14,15 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/codes_avx2.h"
 #include "kernels/cpu/inline.h"
 
 namespace tutti::kernels::cpu {
 namespace {
 
 struct Avx2 {
+  using Codes = Avx2Codes;
+
   // Panels of 16 columns that a product of `rows` rows holds in registers at once. Of the 16
   // registers, six rows of one panel fill 15. One row takes all four panels: its chains must hide
   // the latency of the additions alone. For two to five rows one panel measured best too, since its

@@ -6,12 +6,15 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/codes_avx512.h"
 #include "kernels/cpu/inline.h"
 
 namespace tutti::kernels::cpu {
 namespace {
 
 struct Avx512 {
+  using Codes = Avx512Codes;
+
   // 32 registers: six rows by four panels are 24 accumulators.
   static constexpr int Panels(int) { return 4; }
   static constexpr int AttentionPanels(int) { return 4; }

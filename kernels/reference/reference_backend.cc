@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -11,6 +11,7 @@
 #include "kernels/float_formats.h"
 #include "kernels/host_buffer.h"
 #include "kernels/reference/block_sums.h"
+#include "kernels/reference/quantised_weight.h"
 #include "kernels/reference/reference_sampling.h"
 #include "kernels/shape_checks.h"
 
@@ -136,17 +137,6 @@ void AttendHeadInBlocks(const float* q, const KvLayer& cache, const AttentionBat
                  out);
 }
 
-// The chosen.size() best, in ascending order: larger logits first, then smaller indices, NaN last.
-void ChooseExperts(const float* logits, int64_t count, std::span<int32_t> chosen) {
-  std::vector<int32_t> all(count);
-  std::iota(all.begin(), all.end(), 0);
-  std::stable_sort(all.begin(), all.end(), [&](int32_t a, int32_t b) {
-    return std::isnan(logits[b]) ? !std::isnan(logits[a]) : logits[a] > logits[b];
-  });
-  std::copy_n(all.begin(), chosen.size(), chosen.begin());
-  std::sort(chosen.begin(), chosen.end());
-}
-
 class ReferenceBackend : public Backend, public FamilyOperators {
  public:
   explicit ReferenceBackend(bool in_blocks) : in_blocks_(in_blocks) {}
@@ -174,6 +164,10 @@ class ReferenceBackend : public Backend, public FamilyOperators {
     return std::make_unique<ReferenceWeight>(std::move(shape), std::move(data));
   }
 
+  absl::StatusOr<std::unique_ptr<Weight>> PackQuantised(const QuantisedSource& source) override {
+    return ReferenceQuantised::Make(source);
+  }
+
   void Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) override {
     CheckEmbed(ids, weight, out);
     CheckDevice("Embed", device(), {&out});
@@ -186,6 +180,10 @@ class ReferenceBackend : public Backend, public FamilyOperators {
   void MatMul(TensorView in, const Weight& weight, TensorView out) override {
     CheckMatMul(in, weight, out);
     CheckDevice("MatMul", device(), {&in, &out});
+    if (const auto* codes = dynamic_cast<const ReferenceQuantised*>(&weight)) {
+      const SumOrder order = SumOrderOf(numerics_class(), codes->computed_in());
+      return codes->MatMul(in, out, in_blocks_ ? std::optional(order) : std::nullopt);
+    }
     const ReferenceWeight& w = AsReference(weight);
     const int64_t leaves = static_cast<int64_t>(w.leaf_begin().size()) - 1;
     for (int64_t r = 0; r < in.rows; ++r) {
@@ -345,7 +343,7 @@ class ReferenceBackend : public Backend, public FamilyOperators {
     CheckSelectExperts(logits, count, experts, shares);
     for (int64_t r = 0; r < logits.rows; ++r) {
       const std::span<int32_t> chosen = experts.subspan(r * count, count);
-      ChooseExperts(logits.f32(r), logits.cols, chosen);
+      ReferenceChooseExperts(logits.f32(r), logits.cols, chosen);
       double largest = -std::numeric_limits<double>::infinity();
       for (int64_t e = 0; e < logits.cols; ++e) {
         largest = std::max<double>(largest, logits.f32(r)[e]);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/check.h"
 #include "kernels/shape_checks.h"
@@ -72,6 +73,16 @@ void ReferenceTopCandidates(TensorView logits, int64_t row, int64_t count,
   std::stable_sort(out->begin(), out->end(),
                    [](const Candidate& a, const Candidate& b) { return a.logit > b.logit; });
   out->resize(std::min<size_t>(out->size(), static_cast<size_t>(count)));
+}
+
+void ReferenceChooseExperts(const float* logits, int64_t count, std::span<int32_t> chosen) {
+  std::vector<int32_t> all(count);
+  std::iota(all.begin(), all.end(), 0);
+  std::stable_sort(all.begin(), all.end(), [&](int32_t a, int32_t b) {
+    return std::isnan(logits[b]) ? !std::isnan(logits[a]) : logits[a] > logits[b];
+  });
+  std::copy_n(all.begin(), chosen.size(), chosen.begin());
+  std::sort(chosen.begin(), chosen.end());
 }
 
 }  // namespace tutti::kernels

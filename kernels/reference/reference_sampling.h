@@ -11,4 +11,7 @@ void ReferenceLogSumExp(TensorView logits, double inverse_temperature, std::span
 void ReferenceTopCandidates(TensorView logits, int64_t row, int64_t count,
                             std::vector<Candidate>* out);
 
+// The chosen.size() best, in ascending order: larger logits first, then smaller indices, NaN last.
+void ReferenceChooseExperts(const float* logits, int64_t count, std::span<int32_t> chosen);
+
 }  // namespace tutti::kernels

@@ -82,6 +82,24 @@ inline __m256i NarrowToInt16(simde__m512i x) {
   for (int i = 0; i < 16; ++i) narrow[i] = static_cast<int16_t>(words.lane[i]);
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(narrow));
 }
+inline simde__m512 WordsToF32(simde__m512i x) {
+  const auto words = Bits<Words>(x);
+  Floats lanes;
+  for (int i = 0; i < 16; ++i) lanes.lane[i] = static_cast<float>(words.lane[i]);
+  return Bits<simde__m512>(lanes);
+}
+inline simde__m512i WidenUint8(__m128i x) {
+  return Join(_mm256_cvtepu8_epi32(x), _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8)));
+}
+struct Halves {
+  uint16_t lane[32];
+};
+inline uint32_t NoneOfHalves(simde__m512i a, simde__m512i b) {
+  const auto x = Bits<Halves>(a), y = Bits<Halves>(b);
+  uint32_t mask = 0;
+  for (int i = 0; i < 32; ++i) mask |= static_cast<uint32_t>((x.lane[i] & y.lane[i]) == 0) << i;
+  return mask;
+}
 inline simde__m512 F16ToF32(__m256i x) {
   return Join(_mm256_cvtph_ps(_mm256_castsi256_si128(x)),
               _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1)));
@@ -99,11 +117,22 @@ inline __m256i F32ToF16(simde__m512 x) {
 #define _mm512_extractf32x8_ps ::tutti::kernels::cpu::by_simde::Half
 #define _mm512_cvtps_pd ::tutti::kernels::cpu::by_simde::WidenToF64
 #define _mm512_cvtps_epi32 ::tutti::kernels::cpu::by_simde::ToInt32
+#define _mm512_cvtepi32_ps ::tutti::kernels::cpu::by_simde::WordsToF32
+#define _mm512_cvtepu8_epi32 ::tutti::kernels::cpu::by_simde::WidenUint8
+#define _mm512_testn_epi16_mask ::tutti::kernels::cpu::by_simde::NoneOfHalves
 #define _mm512_cvtepu16_epi32 ::tutti::kernels::cpu::by_simde::WidenUint16
 #define _mm512_cvtepi32_epi16 ::tutti::kernels::cpu::by_simde::NarrowToInt16
 #define _mm512_cvtph_ps ::tutti::kernels::cpu::by_simde::F16ToF32
 #define _mm512_cvtps_ph(x, rounding) ::tutti::kernels::cpu::by_simde::F32ToF16<rounding>(x)
 
+#define _mm512_add_epi16 simde_mm512_add_epi16
+#define _mm512_mask_blend_epi16 simde_mm512_mask_blend_epi16
+#define _mm512_permutexvar_epi16 simde_mm512_permutexvar_epi16
+#define _mm512_set1_epi16 simde_mm512_set1_epi16
+#define _mm512_slli_epi16 simde_mm512_slli_epi16
+#define _mm512_srli_epi16 simde_mm512_srli_epi16
+#define _mm512_sub_epi16 simde_mm512_sub_epi16
+#define _mm512_sub_epi32 simde_mm512_sub_epi32
 #define _mm512_add_epi32 simde_mm512_add_epi32
 #define _mm512_add_pd simde_mm512_add_pd
 #define _mm512_add_ps simde_mm512_add_ps
@@ -132,6 +161,7 @@ inline __m256i F32ToF16(simde__m512 x) {
 #define _mm512_setzero_ps simde_mm512_setzero_ps
 #define _mm512_slli_epi32 simde_mm512_slli_epi32
 #define _mm512_srli_epi32 simde_mm512_srli_epi32
+#define _mm512_storeu_si512 simde_mm512_storeu_si512
 #define _mm512_storeu_pd simde_mm512_storeu_pd
 #define _mm512_storeu_ps simde_mm512_storeu_ps
 #define _mm512_sub_ps simde_mm512_sub_ps

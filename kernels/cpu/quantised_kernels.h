@@ -1,0 +1,191 @@
+// Matrix products over codes: a piece of a strip becomes bf16 in the first cache, and is
+// multiplied there as any weight is; each strip's sums are then added with their scales.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/limits.h"
+
+namespace tutti::kernels::cpu {
+
+inline constexpr int64_t kQuantisedLineBytes = 64;
+// Of scratch: a piece as units of bf16.
+inline constexpr int64_t kQuantisedPanelFloats = kQuantisedPiecePairs * kMatMulGroupColumns;
+
+TUTTI_INLINE int64_t QuantisedLinePairs(CodeKind kind) {
+  return kind == CodeKind::kInt4 || kind == CodeKind::kE2m1 ? 4 : 2;
+}
+
+// What lies in a strip of a group.
+struct QuantisedStrip {
+  const uint8_t* scales;
+  const uint8_t* zeros;  // null: none
+  const uint8_t* codes;
+  int64_t pairs;
+};
+TUTTI_INLINE QuantisedStrip QuantisedStripAt(const QuantisedJob& job, const uint8_t* group,
+                                             int64_t strip) {
+  const uint8_t* at = group + job.strip_at[strip];
+  QuantisedStrip found;
+  found.scales = at;
+  at += kMatMulGroupColumns * (job.scale_type == DType::kF32 ? 4 : 2);
+  found.zeros = job.has_zeros ? at : nullptr;
+  if (job.has_zeros) at += kMatMulGroupColumns;
+  found.codes = at;
+  found.pairs = job.rows.leaf_pair_begin[strip + 1] - job.rows.leaf_pair_begin[strip];
+  return found;
+}
+
+// Where the units of a pair go, and those of the next.
+struct QuantisedTarget {
+  uint8_t* out;
+  int64_t pair_step;
+  int64_t unit_step;
+};
+
+// `lines` times kUnits neighbouring lines, of 4 each. What lies `ahead` bytes on is fetched
+// meanwhile.
+template <class Codes, CodeKind kKind, bool kZeros, int kUnits>
+TUTTI_INLINE void ExpandLines(const uint8_t* codes, int64_t lines, const uint8_t* zeros,
+                              QuantisedTarget to, int64_t ahead) {
+  const typename Codes::Table table = Codes::template LoadTable<kKind, kZeros>();
+  typename Codes::Zeros zero[kUnits];
+#pragma GCC unroll 4
+  for (int unit = 0; unit < kUnits; ++unit) {
+    if constexpr (kZeros) {
+      zero[unit] = Codes::template LoadZeros<kKind>(zeros + 16 * unit);
+    } else {
+      zero[unit] = Codes::template UsualZeros<kKind>();
+    }
+  }
+  for (int64_t line = 0; line < lines; ++line) {
+#pragma GCC unroll 4
+    for (int unit = 0; unit < kUnits; ++unit) {
+      const uint8_t* from = codes + unit * kQuantisedLineBytes;
+      if (ahead > 0) __builtin_prefetch(from + ahead, 0, 3);
+      Codes::template Line<kKind, kZeros>(from, table, zero[unit], to.out + unit * to.unit_step,
+                                          to.pair_step);
+    }
+    codes += kMatMulGroupUnits * kQuantisedLineBytes;
+    to.out += QuantisedLinePairs(kKind) * to.pair_step;
+  }
+}
+
+// Pairs [begin, begin + pairs) of a strip, units [unit, unit + kUnits).
+template <class Codes, int kUnits>
+static void ExpandCodes(CodeKind kind, const QuantisedStrip& strip, int64_t begin, int64_t pairs,
+                        int64_t unit, QuantisedTarget to, int64_t ahead) {
+  const int64_t per_line = QuantisedLinePairs(kind);
+  const uint8_t* codes =
+      strip.codes + (begin / per_line * kMatMulGroupUnits + unit) * kQuantisedLineBytes;
+  const uint8_t* zeros = strip.zeros == nullptr ? nullptr : strip.zeros + 16 * unit;
+  const int64_t lines = pairs / per_line;
+  switch (kind) {
+    case CodeKind::kInt4:
+      if (zeros != nullptr) {
+        ExpandLines<Codes, CodeKind::kInt4, true, kUnits>(codes, lines, zeros, to, ahead);
+      } else {
+        ExpandLines<Codes, CodeKind::kInt4, false, kUnits>(codes, lines, zeros, to, ahead);
+      }
+      return;
+    case CodeKind::kInt8:
+      if (zeros != nullptr) {
+        ExpandLines<Codes, CodeKind::kInt8, true, kUnits>(codes, lines, zeros, to, ahead);
+      } else {
+        ExpandLines<Codes, CodeKind::kInt8, false, kUnits>(codes, lines, zeros, to, ahead);
+      }
+      return;
+    case CodeKind::kE2m1:
+      return ExpandLines<Codes, CodeKind::kE2m1, false, kUnits>(codes, lines, zeros, to, ahead);
+    case CodeKind::kE4m3:
+      return ExpandLines<Codes, CodeKind::kE4m3, false, kUnits>(codes, lines, zeros, to, ahead);
+  }
+}
+
+template <class S>
+TUTTI_INLINE typename S::F LoadScales(const uint8_t* scales, DType type, int64_t column) {
+  if (type == DType::kBF16) return S::LoadBf16(reinterpret_cast<const uint16_t*>(scales) + column);
+  if (type == DType::kF16) return S::LoadF16(reinterpret_cast<const uint16_t*>(scales) + column);
+  return S::Load(reinterpret_cast<const float*>(scales) + column);
+}
+
+// acc = fma(part, scale, acc) of `rows` rows by kColumns columns, rows `stride` floats apart in
+// both; from +0 on where it is the leaf's first strip.
+template <class S, int kColumns>
+TUTTI_INLINE void AddScaled(const float* part, const uint8_t* scales, DType type, int64_t rows,
+                            bool first, float* acc) {
+  typename S::F scale[kColumns / 16];
+#pragma GCC unroll 4
+  for (int p = 0; p < kColumns / 16; ++p) scale[p] = LoadScales<S>(scales, type, 16 * p);
+  for (int64_t r = 0; r < rows; ++r, part += kColumns, acc += kColumns) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kColumns / 16; ++p) {
+      const typename S::F before = first ? S::Zero() : S::Load(acc + 16 * p);
+      S::Store(acc + 16 * p, S::Fma(S::Load(part + 16 * p), scale[p], before));
+    }
+  }
+}
+
+// The sums of one strip for a block of rows, to part [rows][64].
+template <class Format>
+static void MultiplyStrip(const QuantisedJob& job, const QuantisedStrip& strip, int64_t first_pair,
+                          RowBlock block, uint8_t* panel, float* part) {
+  using A = typename Format::A;
+  using S = typename Format::Simd;
+  constexpr int64_t kPairBytes = kMatMulGroupUnits * Format::kUnitBytes;
+  const int64_t total = job.rows.leaf_pair_begin[job.rows.leaves];
+  const A* packed =
+      static_cast<const A*>(job.rows.packed_in) + block.begin * total * Format::kPerPair;
+  const QuantisedTarget to = {panel, kPairBytes, Format::kUnitBytes};
+  for (int64_t begin = 0; begin < strip.pairs; begin += kQuantisedPiecePairs) {
+    const int64_t left = strip.pairs - begin;
+    const int64_t pairs = left < kQuantisedPiecePairs ? left : kQuantisedPiecePairs;
+    ExpandCodes<typename S::Codes, kMatMulGroupUnits>(
+        job.kind, strip, begin, pairs, 0, to,
+        job.rows.tuning.ahead_bytes == kAheadOff ? 0 : kQuantisedAheadBytes);
+    const Piece piece = {pairs, begin == 0, block.tiles, kAheadOff};
+    for (int64_t tile = 0; tile < block.tiles; ++tile) {
+      const RowTile t = TileOf(block, tile);
+      const A* a = packed + (t.begin * total + (first_pair + begin) * t.rows) * Format::kPerPair;
+      RunTileRows<Format>(t.rows, panel, a, piece, tile, part + t.begin * kMatMulGroupColumns);
+    }
+  }
+}
+
+template <class Format>
+static void QuantisedGroups(const QuantisedJob& job, int64_t group_begin, int64_t group_end,
+                            float* scratch, uint64_t* slices) {
+  using S = typename Format::Simd;
+  const int64_t row_block = job.rows.tuning.row_block;
+  const int64_t stride = row_block * kMatMulGroupColumns;
+  auto* panel = reinterpret_cast<uint8_t*>(scratch);
+  float* part = scratch + kQuantisedPanelFloats;
+  float* acc = part + stride;
+  float* levels = acc + stride;
+  for (RowBlock block = FirstBlock(job.rows.rows, row_block); block.rows > 0;
+       block = NextBlock(block, job.rows.rows, row_block)) {
+    const int64_t floats = block.rows * kMatMulGroupColumns;
+    for (int64_t g = group_begin; g < group_end; ++g) {
+      const uint8_t* group = job.rows.weight + g * job.strip_at[job.rows.leaves];
+      for (int64_t leaf = 0; leaf < job.leaves; ++leaf) {
+        const int64_t first = job.leaf_strip[leaf];
+        if (first == job.leaf_strip[leaf + 1]) {
+          for (int64_t i = 0; i < floats; i += 16) S::Store(acc + i, S::Zero());
+        }
+        for (int64_t s = first; s < job.leaf_strip[leaf + 1]; ++s) {
+          const QuantisedStrip strip = QuantisedStripAt(job, group, s);
+          MultiplyStrip<Format>(job, strip, job.rows.leaf_pair_begin[s], block, panel, part);
+          AddScaled<S, kMatMulGroupColumns>(part, strip.scales, job.scale_type, block.rows,
+                                            s == first, acc);
+        }
+        if (job.leaves > 1) AddLeaf<S>(leaf, floats, stride, acc, levels);
+      }
+      StoreGroup<S>(job.rows, g, block, acc);
+      CountSlice(slices);
+    }
+  }
+}
+
+}  // namespace tutti::kernels::cpu

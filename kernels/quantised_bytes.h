@@ -1,0 +1,67 @@
+// The memory of quantised weights in the cpu backend's layout (cpu/quantised_layout.h), for plans
+// too: arithmetic alone.
+//
+// Pure.  Thread: any.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "base/dtype.h"
+#include "kernels/code_kind.h"
+
+namespace tutti::kernels {
+
+// Strips of kernels/quantised_source.h are filled up to a multiple of so many inputs.
+inline constexpr int64_t kStripMultiple = 32;
+// Outputs that lie together.
+inline constexpr int64_t kQuantisedColumns = 64;
+
+constexpr int64_t CodeBits(CodeKind kind) {
+  return kind == CodeKind::kInt4 || kind == CodeKind::kE2m1 ? 4 : 8;
+}
+
+// How the inputs of a matrix are divided.
+struct StripCounts {
+  int64_t strips = 0;
+  int64_t padded = 0;  // inputs, filled up ones counted
+  StripCounts& operator+=(const StripCounts& other) {
+    strips += other.strips;
+    padded += other.padded;
+    return *this;
+  }
+};
+
+constexpr int64_t FilledUp(int64_t inputs) {
+  return (inputs + kStripMultiple - 1) / kStripMultiple * kStripMultiple;
+}
+
+// Of the leaf [begin, end) of a matrix with `in` inputs, in groups of `group_size`: in order, or of
+// any inputs (`any_order`). Then of a leaf that is not the whole matrix the most that there can be.
+inline StripCounts CountStrips(int64_t in, int64_t group_size, bool any_order, int64_t begin,
+                               int64_t end) {
+  StripCounts counts;
+  if (any_order && end - begin < in) {
+    counts.strips = std::min((in + group_size - 1) / group_size, end - begin);
+    counts.padded =
+        (end - begin + (kStripMultiple - 1) * counts.strips) / kStripMultiple * kStripMultiple;
+    return counts;
+  }
+  for (int64_t at = begin; at < end; ++counts.strips) {
+    const int64_t next = std::min(end, (at / group_size + 1) * group_size);
+    counts.padded += FilledUp(next - at);
+    at = next;
+  }
+  return counts;
+}
+
+// Of `rows` outputs that begin a group of kQuantisedColumns.
+constexpr int64_t QuantisedBytes(CodeKind kind, DType scale_type, bool has_zeros, int64_t rows,
+                                 StripCounts counts) {
+  const int64_t groups = (rows + kQuantisedColumns - 1) / kQuantisedColumns;
+  const int64_t beside = DTypeBytes(scale_type) + (has_zeros ? 1 : 0);
+  return groups * kQuantisedColumns * (counts.strips * beside + counts.padded * CodeBits(kind) / 8);
+}
+
+}  // namespace tutti::kernels
