@@ -9,6 +9,7 @@
 #include "model/family.h"
 #include "model/json_document.h"
 #include "model/limits.h"
+#include "model/quantised_roles.h"
 #include "text/text_file.h"
 
 namespace tutti::model {
@@ -29,15 +30,16 @@ std::string ReadArchitecture(ConfigFields& fields) {
   return at->front().get<std::string>();
 }
 
-void RefuseQuantised(ConfigFields& fields) {
+void ReadQuantised(ConfigFields& fields, ModelConfig* config) {
   for (const char* name : {"quantization_config", "compression_config"}) {
     const auto* object = fields.Object(name);
     if (object == nullptr) continue;
-    ConfigFields quantisation(*object, absl::StrCat(fields.prefix(), ": ", name));
-    const std::string method = quantisation.TextOr("quant_method", "not named");
-    fields.Adopt(quantisation.status());
-    fields.Unsupported(absl::StrCat(name, ": quantised weights (quant_method ", Quoted(method),
-                                    ") are not supported; supported: bfloat16, float16, float32"));
+    const auto quant = ParseQuantConfig(*object, absl::StrCat(fields.prefix(), ": ", name));
+    fields.Adopt(quant.status());
+    if (!quant.ok()) return;
+    fields.Adopt(CheckServedFormat(*quant, absl::StrCat(fields.prefix(), ": ", name)));
+    config->quant = *quant;
+    config->quantised_roles = UsualQuantisedRoles();
   }
 }
 
@@ -61,7 +63,7 @@ absl::StatusOr<ModelConfig> ParseFields(std::string_view json, std::string_view 
     fields.Invalid(absl::StrCat("model_type is ", Quoted(fields.Text("model_type")), ", that of ",
                                 config.architecture, " is ", config.model_type));
   }
-  RefuseQuantised(fields);
+  ReadQuantised(fields, &config);
   family->read_config(fields, &config);
   TUTTI_RETURN_IF_ERROR(fields.status());
   return config;
@@ -94,6 +96,10 @@ absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir) {
     TUTTI_ASSIGN_OR_RETURN(config.dtype, DTypeOfTensors(dir));
     config.says_dtype = true;
   }
+  TUTTI_RETURN_IF_ERROR(LoadQuantizeConfig(dir, &config));
+  // Without a checkpoint, or parts of it, as its files usually are.
+  const auto checkpoint = Checkpoint::Open(dir);
+  if (checkpoint.ok()) TUTTI_RETURN_IF_ERROR(FindQuantisedRoles(**checkpoint, &config));
   return config;
 }
 

@@ -158,7 +158,8 @@ TEST(ModelConfig, RefusesByNameWhatItDoesNotRun) {
                         "Qwen3ForCausalLM");
   ExpectRootUnsupported(with("hidden_act", "gelu"), "hidden_act \"gelu\"");
   ExpectRootUnsupported(with("torch_dtype", "float64"), "torch_dtype \"float64\"");
-  ExpectRootUnsupported(with("quantization_config", {{"quant_method", "fp8"}}), "\"fp8\"");
+  ExpectRootUnsupported(with("quantization_config", {{"quant_method", "bitsandbytes"}}),
+                        "\"bitsandbytes\" is not supported; supported: GPTQ");
   ExpectRootUnsupported(with("quantization_config", json::object()), "quantization_config");
   ExpectRootUnsupported(with("rope_scaling", {{"type", "su"}}), "rope_scaling: rope_type \"su\"");
   ExpectRootUnsupported(

@@ -67,6 +67,23 @@ class Digest {
   bool ok_ = false;
 };
 
+// The tensors' names, types and shapes are digested too: here is what only config.json says.
+void AddQuant(const QuantConfig& quant, Digest* digest) {
+  const auto add = [&](std::string_view name, int64_t value) {
+    digest->Add(name);
+    digest->Add(value);
+  };
+  add("quant.method", static_cast<int64_t>(quant.method));
+  add("quant.bits", quant.bits);
+  add("quant.group_size", quant.group_size);
+  add("quant.symmetric", int64_t{quant.symmetric});
+  add("quant.zeros_less_one", int64_t{quant.zeros_less_one});
+  add("quant.block_rows", quant.block_rows);
+  add("quant.block_columns", quant.block_columns);
+  add("quant.packed", static_cast<int64_t>(quant.packed));
+  add("quant.any_order", int64_t{quant.any_order});
+}
+
 // Names before values: a field added later cannot collide with an older layout.
 void AddConfig(const ModelConfig& config, Digest* digest) {
   const auto add = [&](std::string_view name, auto value) {
@@ -108,6 +125,7 @@ void AddConfig(const ModelConfig& config, Digest* digest) {
   if (config.mlp_bias) add("mlp_bias", int64_t{1});
   for (const int32_t layer : config.dense_layers) add("dense_layer", int64_t{layer});
   add("dtype", DTypeName(config.dtype));
+  if (config.quant.has_value()) AddQuant(*config.quant, digest);
   for (int32_t id : config.eos_token_ids) add("eos", int64_t{id});
 }
 

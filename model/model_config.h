@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/dtype.h"
+#include "model/quant_config.h"
+#include "model/weight_rule.h"
 
 namespace tutti::model {
 
@@ -84,9 +87,16 @@ struct ModelConfig {
   bool says_dtype = true;  // false: the file does not say, and `dtype` means nothing yet
   // The gate's activation is SiLU; any other is refused.
 
+  // How matrices are quantised; absent: none is.
+  std::optional<QuantConfig> quant;
+  uint32_t quantised_roles = 0;  // bits by number of the role: those whose matrices are
+
   // "eos_token_id" of config.json, used when generation_config.json has none. May be empty.
   std::vector<int32_t> eos_token_ids;
 
+  bool is_quantised(Role role) const {
+    return quant.has_value() && (quantised_roles >> static_cast<unsigned>(role) & 1) != 0;
+  }
   bool has_experts() const { return num_experts > 0; }
   bool has_experts(int64_t layer) const {
     return num_experts > 0 && !std::binary_search(dense_layers.begin(), dense_layers.end(), layer);

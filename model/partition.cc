@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "kernels/quantised_bytes.h"
 #include "model/limits.h"
 
 namespace tutti::model {
@@ -69,25 +70,24 @@ class PackedSizes {
         bytes_.embedding += Matrix(rows, whole, config_.dtype);
         break;
       case Role::kHead:
-        if (!tensor.shared_with_embedding) bytes_.head += Matrix(rows, whole, config_.dtype);
+        if (!tensor.shared_with_embedding) bytes_.head += Product(tensor, whole);
         break;
       case Role::kQuery:
       case Role::kKey:
       case Role::kGate:
       case Role::kExpertGate:
-        fused_rows_ += rows;
+        fused_rows_.push_back(rows);
         break;
       case Role::kValue:
       case Role::kUp:
       case Role::kExpertUp:
-        bytes_.layers += Matrix(fused_rows_ + rows, whole, config_.dtype);
-        fused_rows_ = 0;
+        bytes_.layers += Product(tensor, whole);
         break;
       case Role::kAttentionOutput:
       case Role::kDown:
       case Role::kExpertDown:
         bytes_.layers +=
-            Matrix(rows, LeafBeginsOfRank(config_, tensor.spec.role, ranks_, rank_), config_.dtype);
+            Product(tensor, LeafBeginsOfRank(config_, tensor.spec.role, ranks_, rank_));
         break;
       case Role::kRouter:
         bytes_.layers += Matrix(rows, whole, packing_.vector_dtype);
@@ -108,11 +108,22 @@ class PackedSizes {
   }
 
   const ShardBytes& bytes() const {
-    CHECK(fused_rows_ == 0 && fused_values_ == 0) << "a family's table ends inside a fused product";
+    CHECK(fused_rows_.empty() && fused_values_ == 0)
+        << "a family's table ends inside a fused product";
     return bytes_;
   }
 
  private:
+  // The last matrix of a product, with those before it.
+  int64_t Product(const ShardTensor& last, const std::vector<int64_t>& leaf_begin) {
+    std::vector<int64_t> rows = std::exchange(fused_rows_, {});
+    rows.push_back(last.held_rows);
+    if (config_.is_quantised(last.spec.role)) {
+      return QuantisedProductBytes(config_, last.spec.role, rows, ranks_, rank_);
+    }
+    return Matrix(std::accumulate(rows.begin(), rows.end(), int64_t{0}), leaf_begin, config_.dtype);
+  }
+
   int64_t Matrix(int64_t rows, const std::vector<int64_t>& leaf_begin, DType dtype) const {
     const bool wide = dtype == DType::kF32;
     const int64_t multiple = wide ? packing_.wide_column_multiple : packing_.column_multiple;
@@ -132,8 +143,8 @@ class PackedSizes {
   const int ranks_;
   const int rank_;
   const PackingRule packing_;
-  int64_t fused_rows_ = 0;    // of a product
-  int64_t fused_values_ = 0;  // of its biases
+  std::vector<int64_t> fused_rows_;  // of a product
+  int64_t fused_values_ = 0;         // of its biases
   ShardBytes bytes_;
 };
 
@@ -314,6 +325,37 @@ std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const Stage
     }
   }
   return tensors;
+}
+
+int64_t QuantisedProductBytes(const ModelConfig& config, Role role,
+                              const std::vector<int64_t>& rows, int ranks, int rank) {
+  const QuantConfig& quant = *config.quant;
+  const bool rows_split =
+      role != Role::kAttentionOutput && role != Role::kDown && role != Role::kExpertDown;
+  std::vector<int64_t> leaves = {0, config.hidden_size};
+  int first = 0, last = 1;
+  if (!rows_split) {
+    leaves = LeafBegins(config, role);
+    const bool whole = config.whole_experts && role == Role::kExpertDown;
+    first = whole ? 0 : rank * kLeaves / ranks;
+    last = whole ? kLeaves : (rank + 1) * kLeaves / ranks;
+  }
+  const int64_t in = leaves.back();
+  const int64_t group = quant.block_columns > 0 ? quant.block_columns
+                        : quant.group_size > 0  ? quant.group_size
+                                                : in;
+  kernels::StripCounts counts;
+  for (int leaf = first; leaf < last; ++leaf) {
+    counts += kernels::CountStrips(in, group, quant.any_order, leaves[leaf], leaves[leaf + 1]);
+  }
+  const auto bytes = [&](int64_t held) {
+    return kernels::QuantisedBytes(quant.kind(), quant.scale_type, quant.has_zeros(), held, counts);
+  };
+  // Matrices whose groups may differ are sections of their own.
+  if (!quant.any_order) return bytes(std::accumulate(rows.begin(), rows.end(), int64_t{0}));
+  int64_t total = 0;
+  for (const int64_t held : rows) total += bytes(held);
+  return total;
 }
 
 ShardBytes ComputeShardBytes(const ModelConfig& config, const StageShare& share, int ranks,

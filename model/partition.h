@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "kernels/gpu_memory.h"
 #include "model/model_config.h"
+#include "model/range.h"
 #include "model/weight_map.h"
 
 namespace tutti::model {
@@ -59,6 +60,11 @@ inline constexpr PackingRule kUnpacked = {.row_multiple = 1,
 inline constexpr const PackingRule& PackingOf(DeviceKind kind) {
   return kind == DeviceKind::kCuda ? kCudaPacking : kCpuPacking;
 }
+
+// Bytes of the quantised matrices that make one product on rank `rank`, as the cpu backend holds
+// them: `rows` of each; `role` is that of the last.  REQUIRES: config.is_quantised(role)
+int64_t QuantisedProductBytes(const ModelConfig& config, Role role,
+                              const std::vector<int64_t>& rows, int ranks, int rank);
 
 // Resident weight bytes of one shard.
 struct ShardBytes {
@@ -105,14 +111,6 @@ struct RankWidths {
 };
 RankWidths WidthsOfRank(const ModelConfig& config, int ranks, int rank);
 
-// Half-open.
-struct Range {
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t size() const { return end - begin; }
-  bool operator==(const Range&) const = default;
-};
-
 // One tensor of a shard, and the part of it that the rank reads.
 struct ShardTensor {
   WeightSpec spec;
@@ -127,6 +125,8 @@ struct ShardTensor {
   bool shared_with_embedding = false;
   // `rows`, with copies.
   int64_t held_rows = 0;
+  // `rows`, of the whole tensor.
+  Range stored_rows() const { return {spec.first_row + rows.begin, spec.first_row + rows.end}; }
 };
 
 // `part.bytes` in a checkpoint whose elements have `stored_bytes` bytes.

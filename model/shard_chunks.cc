@@ -3,13 +3,35 @@
 #include <utility>
 
 #include "model/chunk_reader.h"
+#include "model/quantised_tensors.h"
 
 namespace tutti::model {
+
+namespace {
+
+void AddQuantised(const Checkpoint& checkpoint, const ModelConfig& config, const ShardTensor& part,
+                  std::vector<ChunkRange>* chunks) {
+  const auto find = [&](const std::string& name) { return checkpoint.Find(name); };
+  const std::string prefix = QuantPrefix(part.spec.name);
+  if (!IsQuantised(find, prefix)) return;
+  const auto matrix =
+      FindQuantisedMatrix(find, prefix, *config.quant, part.spec.tensor_rows, part.spec.shape[1]);
+  if (!matrix.ok()) return;
+  for (const StoredPart& stored : PartsOf(*matrix, *config.quant, part.stored_rows(), part.cols)) {
+    if (stored.slice().bytes() > 0) chunks->push_back(ChunksOf(*stored.tensor, stored.slice()));
+  }
+}
+
+}  // namespace
 
 std::vector<ChunkRange> ShardChunks(const Checkpoint& checkpoint, const ModelConfig& config,
                                     const StageShare& share, int ranks, int rank) {
   std::vector<ChunkRange> chunks;
   for (const ShardTensor& part : ListShardTensors(config, share, ranks, rank)) {
+    if (config.is_quantised(part.spec.role)) {
+      AddQuantised(checkpoint, config, part, &chunks);
+      continue;
+    }
     const TensorInfo* const tensor = checkpoint.Find(part.spec.name);
     if (tensor == nullptr) continue;
     const Range bytes = StoredBytes(config, part, StoredTypeBytes(tensor->dtype));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "model/family.h"
+#include "model/quantised_tensors.h"
 #include "model/what_is_there.h"
 
 namespace tutti::model {
@@ -70,6 +71,13 @@ std::vector<int64_t> TensorShape(const WeightSpec& spec) {
 
 absl::Status CheckTensor(const ModelConfig& config, const Checkpoint& checkpoint,
                          const WeightSpec& spec) {
+  if (config.is_quantised(spec.role)) {
+    const auto find = [&](const std::string& name) { return checkpoint.Find(name); };
+    return Annotate(FindQuantisedMatrix(find, QuantPrefix(spec.name), *config.quant,
+                                        spec.tensor_rows, spec.shape[1])
+                        .status(),
+                    checkpoint.dir());
+  }
   const std::string what = absl::StrCat(checkpoint.dir(), ": tensor \"", spec.name, "\" (",
                                         std::string(RoleName(spec.role)), ")");
   const TensorInfo* found = checkpoint.Find(spec.name);
@@ -219,7 +227,7 @@ std::string DescribeConversion(const ModelConfig& config, const Checkpoint& chec
   for (const WeightSpec& spec : ListWeights(config, WholeModel(config))) {
     const TensorInfo* const found = checkpoint.Find(spec.name);
     // Vectors are held in f32 anyway.
-    if (found == nullptr || spec.shape.size() < 2) continue;
+    if (found == nullptr || spec.shape.size() < 2 || config.is_quantised(spec.role)) continue;
     const StoredType wanted = StoredTypeOf(config.dtype);
     if (found->dtype == wanted) continue;
     const int64_t from = StoredTypeBytes(found->dtype);

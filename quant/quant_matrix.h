@@ -1,31 +1,38 @@
-// A quantised matrix of a linear layer, as its tensors say it: codes, scales, and the group that
-// each input column belongs to.
+// A quantised matrix of a linear layer, or a part of one, as its tensors say it: codes, scales, and
+// the group that each input belongs to.
 //
-//   weight[n][k] = scale[n][group of k] * (code[n][k] - zero[n][group of k])
+//   weight[n][k] = scale[n][group of k] * (value of code[n][k] - zero[n][group of k])
 //
-// This is the definition, plainly: every code less its zero point is exact in bf16, and the product
-// with a scale of 16 bits is exact in f32. Kernels hold the same in a quarter of the memory, and
-// multiply sums of codes by scales.
+// A value less its zero point is exact in bf16, and its product with a scale of 16 bits in f32.
 //
 // Thread: constant once read (quant_reader.h); any.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "base/dtype.h"
+#include "kernels/quantised_source.h"
 
 namespace tutti::quant {
 
 struct QuantMatrix {
+  kernels::CodeKind kind = kernels::CodeKind::kInt4;
   int64_t out = 0;
   int64_t in = 0;
-  int64_t groups = 0;             // scales of an output row
-  std::vector<float> codes;       // [out, in], less their zero points
-  std::vector<float> scales;      // [out, groups]
+  int64_t groups = 0;          // scales of an output, those of groups without inputs among them
+  std::vector<uint8_t> codes;  // [out, in]
+  std::vector<uint8_t> zeros;  // [out, groups]; empty: kernels::MiddleZero
+  DType scale_type = DType::kF32;
+  std::vector<std::byte> scales;  // [out, groups]
   std::vector<int32_t> group_of;  // [in]
   float tensor_scale = 1;         // of the whole, which multiplies finished sums
 
   // Row n as f32.  `row`: [in]
   void Dequantise(int64_t n, float* row) const;
+  // Rows [first, first + rows), every `step`-th, for a backend.  REQUIRES: this outlives it
+  kernels::QuantisedPart Rows(int64_t first, int64_t rows, int64_t step = 1) const;
 };
 
 }  // namespace tutti::quant

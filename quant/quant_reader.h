@@ -3,25 +3,32 @@
 // Pure, but for the reading of files.  Thread: any.
 #pragma once
 
+#include <span>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "base/status.h"
-#include "quant/quant_config.h"
+#include "model/quant_config.h"
+#include "model/quantised_tensors.h"
 #include "quant/quant_matrix.h"
+#include "quant/read_part.h"
 #include "quant/tensor_source.h"
 
 namespace tutti::quant {
 
-// Whether the tensors of `prefix` are those of a quantised matrix: `prefix`.qweight,
-// .weight_packed, or .weight with scales.
-bool IsQuantised(const TensorSource& source, std::string_view prefix);
+// Outputs `rows` and inputs `cols` of a matrix, from what model::PartsOf says they need.
+//
+// INVALID_ARGUMENT, with the tensor and the reason: a group that there is not, or that has more
+// inputs than others, or inputs that config.json says it cannot have; zero points that a symmetric
+// checkpoint cannot have (as when GPTQ's versions are mixed up), codes and scales that are no
+// numbers, scales of 0.
+absl::StatusOr<QuantMatrix> DecodeQuantMatrix(const model::QuantisedMatrix& matrix,
+                                              const model::QuantConfig& config, model::Range rows,
+                                              model::Range cols, std::span<const ReadPart> parts);
 
-// INVALID_ARGUMENT, with the tensor and the reason: a companion is missing, has another type or
-// shape, a group that there is not or that has more columns than others, zero points that a
-// symmetric checkpoint cannot have (as when GPTQ's versions are mixed up), codes and scales that
-// are no numbers, scales of 0.  REQUIRES: IsQuantised
+// All of the matrix of `prefix`. Errors: those above, and of model::FindQuantisedMatrix.
+// REQUIRES: model::IsQuantised
 absl::StatusOr<QuantMatrix> ReadQuantMatrix(const TensorSource& source, const std::string& prefix,
-                                            const QuantConfig& config);
+                                            const model::QuantConfig& config);
 
 }  // namespace tutti::quant

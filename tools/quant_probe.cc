@@ -75,10 +75,11 @@ absl::Status Probe(const std::string& path, const std::string& prefix,
   } else {
     TUTTI_ASSIGN_OR_RETURN(object, FindConfig(path));
   }
-  TUTTI_ASSIGN_OR_RETURN(const quant::QuantConfig config,
-                         quant::ParseQuantConfig(object, "quantization_config"));
+  TUTTI_ASSIGN_OR_RETURN(const model::QuantConfig config,
+                         model::ParseQuantConfig(object, "quantization_config"));
   TUTTI_ASSIGN_OR_RETURN(const auto source, quant::OpenTensors(path));
-  if (!quant::IsQuantised(*source, prefix)) {
+  const auto find = [&](const std::string& name) { return source->Find(name); };
+  if (!model::IsQuantised(find, prefix)) {
     return absl::NotFoundError(path + ": no quantised matrix \"" + prefix + "\"");
   }
   TUTTI_ASSIGN_OR_RETURN(const quant::QuantMatrix matrix,

@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto json =
       tutti::model::ParseJson(all.substr(0, line), "config.json", tutti::model::kConfigBytesMax);
   if (!json.ok()) return 0;
-  const auto config = tutti::quant::ParseQuantConfig(*json, "config.json");
+  const auto config = tutti::model::ParseQuantConfig(*json, "config.json");
   if (!config.ok()) return 0;
   const std::string_view file = all.substr(line + 1);
   const auto bytes = static_cast<int64_t>(file.size());
@@ -59,7 +59,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       tutti::model::ParseSafetensorsHeader(file.substr(8, static_cast<size_t>(*header)), bytes);
   if (!tensors.ok()) return 0;
   const InMemory source(file, *std::move(tensors));
-  if (!tutti::quant::IsQuantised(source, "x")) return 0;
+  const auto find = [&](const std::string& name) { return source.Find(name); };
+  if (!tutti::model::IsQuantised(find, "x")) return 0;
   const auto matrix = tutti::quant::ReadQuantMatrix(source, "x", *config);
   if (!matrix.ok()) return 0;
   std::vector<float> row(static_cast<size_t>(matrix->in));

@@ -21,13 +21,13 @@ LAYERS = {
     "grammar": ["base"],
     "transport": ["base", "proto"],
     "model": ["base", "program", "kernels", "text"],
-    "quant": ["base", "kernels", "model"],
+    "quant": ["base", "kernels", "text", "model"],
     "placement": ["base", "kernels", "model"],
     "door": ["base", "program", "proto", "metrics", "text", "transport"],
     "coordinator": ["base", "program", "proto", "metrics", "text", "grammar", "model", "transport",
                     "placement", "door"],
-    "worker": ["base", "program", "proto", "metrics", "kernels", "grammar", "model", "transport"],
-    "client": ["base", "program", "proto", "kernels", "model", "transport", "placement"],
+    "worker": ["base", "program", "proto", "metrics", "kernels", "grammar", "model", "quant", "transport"],
+    "client": ["base", "program", "proto", "kernels", "model", "quant", "transport", "placement"],
     "gateway": ["base", "program", "proto", "metrics", "transport", "door", "client"],
 }
 # Folders of the tree that are no part of the product and may include all of it.

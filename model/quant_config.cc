@@ -1,4 +1,4 @@
-#include "quant/quant_config.h"
+#include "model/quant_config.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -9,15 +9,13 @@
 #include "model/config_fields.h"
 #include "model/json_document.h"
 
-namespace tutti::quant {
+namespace tutti::model {
 namespace {
 
-using model::ConfigFields;
-using model::Quoted;
 
 constexpr int64_t kGroupSizeMax = 1 << 20;
 constexpr char kInstead[] =
-    "; supported: GPTQ and AWQ of 4 bits (GPTQ of 8), FP8, compressed-tensors, MXFP4, NVFP4";
+    "; supported: GPTQ and AWQ of 4 bits (GPTQ of 8), FP8, compressed-tensors, MXFP4";
 
 void ReadGroup(ConfigFields& fields, const char* name, QuantConfig* config) {
   config->group_size = fields.IntOr(name, -1, kGroupSizeMax, 128);
@@ -38,6 +36,7 @@ void ReadGptq(ConfigFields& fields, QuantConfig* config) {
         absl::StrCat("checkpoint_format ", Quoted(format), " is not supported", kInstead));
   }
   config->zeros_less_one = format == "gptq";
+  config->any_order = fields.BoolOr("desc_act", false) && config->group_size != -1;
   if (const nlohmann::json* dynamic = fields.Object("dynamic");
       dynamic != nullptr && !dynamic->empty()) {
     fields.Unsupported("dynamic: other widths for some layers are not supported");
@@ -78,6 +77,8 @@ std::string NoBlock(const char* name) {
 void ReadFp8(ConfigFields& fields, QuantConfig* config) {
   config->method = Method::kFp8;
   config->bits = 8;
+  config->group_size = -1;
+  config->scale_type = DType::kBF16;
   if (const std::string format = fields.TextOr("fmt", "e4m3"); format != "e4m3") {
     fields.Unsupported(absl::StrCat("fmt ", Quoted(format), " is not supported; supported: e4m3"));
   }
@@ -104,6 +105,13 @@ void ReadWeightsOfGroup(ConfigFields& fields, QuantConfig* config) {
   ConfigFields of_weights(*weights, absl::StrCat(fields.prefix(), ".config_groups.weights"));
   config->bits = static_cast<int>(of_weights.Int("num_bits", 1, 16));
   config->symmetric = of_weights.BoolOr("symmetric", true);
+  // Of old files also a bool.
+  if (const auto order = weights->find("actorder"); order != weights->end()) {
+    config->any_order = *order == "group" || *order == true;
+  }
+  if (config->packed == PackedFormat::kInt) {
+    config->quantises_activations = group.Object("input_activations") != nullptr;
+  }
   const std::string strategy = of_weights.TextOr("strategy", "");
   if (strategy == "group" || strategy == "tensor_group") {
     config->group_size = of_weights.Int("group_size", 1, kGroupSizeMax);
@@ -123,6 +131,7 @@ void ReadWeightsOfGroup(ConfigFields& fields, QuantConfig* config) {
 
 void ReadCompressedTensors(ConfigFields& fields, QuantConfig* config) {
   config->method = Method::kCompressedTensors;
+  config->scale_type = DType::kBF16;
   constexpr std::pair<std::string_view, PackedFormat> kFormats[] = {
       {"float-quantized", PackedFormat::kFloat},
       {"int-quantized", PackedFormat::kInt},
@@ -175,6 +184,37 @@ void ReadModelOpt(ConfigFields& fields, QuantConfig* config) {
 
 }  // namespace
 
+kernels::CodeKind QuantConfig::kind() const {
+  switch (method) {
+    case Method::kFp8:
+      return kernels::CodeKind::kE4m3;
+    case Method::kGptq:
+    case Method::kAwq:
+      break;
+    case Method::kCompressedTensors:
+    case Method::kModelOpt:
+      if (packed == PackedFormat::kFloat) return kernels::CodeKind::kE4m3;
+      if (packed == PackedFormat::kMxfp4 || packed == PackedFormat::kNvfp4) {
+        return kernels::CodeKind::kE2m1;
+      }
+  }
+  return bits == 4 ? kernels::CodeKind::kInt4 : kernels::CodeKind::kInt8;
+}
+
+std::string DescribeQuantConfig(const QuantConfig& config) {
+  constexpr const char* kMethods[] = {"GPTQ", "AWQ", "FP8", "compressed-tensors", "ModelOpt"};
+  constexpr const char* kKinds[] = {"int4", "int8", "e2m1", "e4m3"};
+  std::string groups = "";
+  if (config.block_rows > 0) {
+    groups = absl::StrCat(", blocks of ", config.block_rows, " by ", config.block_columns);
+  } else if (config.group_size > 0) {
+    groups = absl::StrCat(", groups of ", config.group_size);
+  }
+  return absl::StrCat(kMethods[static_cast<size_t>(config.method)], " ",
+                      kKinds[static_cast<size_t>(config.kind())], groups,
+                      config.any_order ? " of any order" : "");
+}
+
 absl::StatusOr<QuantConfig> ParseQuantConfig(const nlohmann::json& object,
                                              const std::string& path) {
   ConfigFields fields(object, path);
@@ -201,4 +241,4 @@ absl::StatusOr<QuantConfig> ParseQuantConfig(const nlohmann::json& object,
   return config;
 }
 
-}  // namespace tutti::quant
+}  // namespace tutti::model

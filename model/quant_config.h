@@ -1,5 +1,5 @@
 // What config.json says of how the weights of a checkpoint are quantised. The tensors that exist
-// decide which layers are (quant_reader.h); this says what their numbers mean.
+// decide which matrices are (quantised_tensors.h); this says what their numbers mean.
 //
 // Pure.  Thread: any.
 #pragma once
@@ -8,9 +8,11 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "base/dtype.h"
 #include "base/status.h"
+#include "kernels/code_kind.h"
 
-namespace tutti::quant {
+namespace tutti::model {
 
 enum class Method : uint8_t {
   kGptq,               // qweight, qzeros, scales, perhaps g_idx: packed along the input
@@ -32,11 +34,26 @@ struct QuantConfig {
   int64_t block_rows = 0;       // FP8: of weight_scale_inv; 0: none
   int64_t block_columns = 0;
   PackedFormat packed = PackedFormat::kNone;
+  // The inputs of a group may be any (desc_act, actorder): which, the tensors say.
+  bool any_order = false;
+  // Activations are to be quantised too. (Those of FP8 checkpoints are not: kernels multiply such
+  // weights by activations as they are.)
+  bool quantises_activations = false;
+  // The type of the scales as they are held: known when the tensors are.
+  DType scale_type = DType::kF16;
+  bool operator==(const QuantConfig&) const = default;
+
+  kernels::CodeKind kind() const;
+  // Whether each group has a zero point of its own.
+  bool has_zeros() const { return kind() < kernels::CodeKind::kE2m1 && !symmetric; }
 };
+
+// "gptq of 4 bits, groups of 128", for people.
+std::string DescribeQuantConfig(const QuantConfig& config);
 
 // `object`: quantization_config (or compression_config, or a quantize_config.json). UNIMPLEMENTED:
 // a method, layout or width that is not read here, by name, with what would load instead.
 // INVALID_ARGUMENT: a field that contradicts itself. `path` stands before every error.
 absl::StatusOr<QuantConfig> ParseQuantConfig(const nlohmann::json& object, const std::string& path);
 
-}  // namespace tutti::quant
+}  // namespace tutti::model

@@ -1,11 +1,11 @@
-#include "quant/quant_config.h"
+#include "model/quant_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-namespace tutti::quant {
+namespace tutti::model {
 namespace {
 
 using nlohmann::json;
@@ -107,4 +107,4 @@ TEST(QuantConfigTest, GroupsThatTheFormatHasNotAreRefused) {
 }
 
 }  // namespace
-}  // namespace tutti::quant
+}  // namespace tutti::model
