@@ -35,13 +35,18 @@ DeviceSpeed SlowerOf(const DeviceSpeed& a, const DeviceSpeed& b) {
 
 StepCost StepCostOf(const model::ModelConfig& model, int ranks, bool has_head, bool is_last) {
   const auto element = static_cast<double>(DTypeBytes(model.dtype));
+  // As many products as without codes, of fewer bytes.
+  model::ModelConfig plain = model;
+  plain.quant.reset();
   StepCost cost;
   if (has_head) {
     cost.head_bytes = BytesOf(model, ranks, {.has_head = true});
-    cost.head_flops = 2 * cost.head_bytes / element;
+    cost.head_flops = 2 * BytesOf(plain, ranks, {.has_head = true}) / element;
   }
-  cost.layer_bytes = BytesOf(model, ranks, {.first_layer = TimedLayer(model), .num_layers = 1});
-  cost.layer_flops = 2 * cost.layer_bytes / element;
+  const model::StageShare timed{.first_layer = TimedLayer(model), .num_layers = 1};
+  cost.layer_bytes = BytesOf(model, ranks, timed);
+  const double plain_bytes = BytesOf(plain, ranks, timed);
+  cost.layer_flops = 2 * plain_bytes / element;
   if (model.has_experts()) {
     int64_t width = 0;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -55,9 +60,12 @@ StepCost StepCostOf(const model::ModelConfig& model, int ranks, bool has_head, b
     cost.experts_per_row = static_cast<double>(model.experts_per_token) * cost.experts /
                            static_cast<double>(model.num_experts);
     // Gate, up and down.
-    cost.expert_bytes = 3 * static_cast<double>(model.hidden_size * width) * element;
+    const double expert = 3 * static_cast<double>(model.hidden_size * width) * element;
+    const double rest = std::max(0.0, plain_bytes - cost.experts * expert);
+    cost.layer_flops = 2 * (rest + cost.experts_per_row * expert) / element;
+    // Nearly all of such a layer.
+    cost.expert_bytes = expert * cost.layer_bytes / plain_bytes;
     cost.layer_bytes = std::max(0.0, cost.layer_bytes - cost.experts * cost.expert_bytes);
-    cost.layer_flops = 2 * (cost.layer_bytes + cost.experts_per_row * cost.expert_bytes) / element;
   }
   const model::StageShare layer{.first_layer = 0, .num_layers = 1};
   cost.kv_bytes = static_cast<double>(model::KvBytesPerToken(model, layer, ranks));

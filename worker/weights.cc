@@ -11,9 +11,12 @@
 #include "model/checkpoint.h"
 #include "model/limits.h"
 #include "model/partition.h"
+#include "model/quantised_roles.h"
+#include "model/quantised_tensors.h"
 #include "model/rotary.h"
 #include "program/machine.h"
 #include "worker/limits.h"
+#include "worker/quantised_weights.h"
 #include "worker/read_ahead.h"
 #include "worker/weight_conversion.h"
 
@@ -163,7 +166,12 @@ class Loader {
   absl::Status Open(const std::string& dir) {
     std::vector<std::string> names;
     for (const Matrix& matrix : matrices_) {
-      for (const model::ShardTensor& part : matrix.parts) names.push_back(part.spec.name);
+      for (const model::ShardTensor& part : matrix.parts) {
+        names.push_back(part.spec.name);
+        if (!config_.is_quantised(part.spec.role)) continue;
+        const auto others = model::QuantisedNames(model::QuantPrefix(part.spec.name));
+        names.insert(names.end(), others.begin(), others.end());
+      }
     }
     for (const Vector& vector : vectors_) {
       for (const model::ShardTensor& part : vector.parts) names.push_back(part.spec.name);
@@ -175,6 +183,10 @@ class Loader {
         names.push_back(spec.name);
     }
     TUTTI_ASSIGN_OR_RETURN(checkpoint_, model::Checkpoint::OpenFor(dir, names));
+    if (config_.quant.has_value()) {
+      TUTTI_RETURN_IF_ERROR(model::FindQuantisedRoles(*checkpoint_, &config_));
+      TUTTI_RETURN_IF_ERROR(CheckUnusedBiases(*checkpoint_, config_, share_));
+    }
     return model::CheckCheckpoint(config_, *checkpoint_, share_);
   }
 
@@ -184,7 +196,14 @@ class Loader {
     const auto add = [&](const Matrix* matrix, const Vector* vector,
                          const std::vector<model::ShardTensor>& parts) {
       Unit& unit = units_.emplace_back(Unit{.matrix = matrix, .vector = vector, .item = {}});
-      for (const model::ShardTensor& part : parts) unit.item.parts.push_back(PartOf(part));
+      for (const model::ShardTensor& part : parts) {
+        if (!config_.is_quantised(part.spec.role)) {
+          unit.item.parts.push_back(PartOf(part));
+          continue;
+        }
+        const auto reads = QuantisedReads(*checkpoint_, config_, part);
+        unit.item.parts.insert(unit.item.parts.end(), reads.begin(), reads.end());
+      }
     };
     for (const Matrix& matrix : matrices_) add(&matrix, nullptr, matrix.parts);
     for (const Vector& vector : vectors_) add(nullptr, &vector, vector.parts);
@@ -242,7 +261,13 @@ class Loader {
     return absl::OkStatus();
   }
 
-  absl::Status Pack(const Matrix& matrix, const std::byte* bytes) {
+  absl::StatusOr<std::unique_ptr<Weight>> PackCodes(const Matrix& matrix, const std::byte* bytes) {
+    std::vector<QuantisedPiece> pieces;
+    for (const model::ShardTensor& part : matrix.parts) pieces.push_back({&part, RowOrder(part)});
+    return PackQuantised(*checkpoint_, config_, place_, pieces, matrix.leaf_begin, bytes, backend_);
+  }
+
+  absl::StatusOr<std::unique_ptr<Weight>> PackPlain(const Matrix& matrix, const std::byte* bytes) {
     kernels::WeightSource source;
     source.name = matrix.parts[0].spec.name;
     source.leaf_begin = matrix.leaf_begin;
@@ -254,8 +279,14 @@ class Loader {
     }
     const DType wanted = matrix.widen ? DType::kF32 : config_.dtype;
     if (matrix.widen || !all_as_wanted) ConvertParts(wanted, &source, &staging_);
-    auto packed = backend_->Pack(source);
-    if (!packed.ok()) return Annotate(packed.status(), absl::StrCat("packing ", source.name));
+    return backend_->Pack(source);
+  }
+
+  absl::Status Pack(const Matrix& matrix, const std::byte* bytes) {
+    const model::WeightSpec& spec = matrix.parts[0].spec;
+    auto packed =
+        config_.is_quantised(spec.role) ? PackCodes(matrix, bytes) : PackPlain(matrix, bytes);
+    if (!packed.ok()) return Annotate(packed.status(), absl::StrCat("packing ", spec.name));
     if (matrix.shared != nullptr) {
       *matrix.shared = *std::move(packed);
     } else {
@@ -266,27 +297,8 @@ class Loader {
     return absl::OkStatus();
   }
 
-  // The rows of `part` in the order they are held in.
   std::vector<model::HeadSlice> RowOrder(const model::ShardTensor& part) const {
-    const model::Role role = part.spec.role;
-    const int64_t rows = part.rows.size();
-    const bool turned = role == model::Role::kQuery || role == model::Role::kKey ||
-                        role == model::Role::kQueryBias || role == model::Role::kKeyBias ||
-                        role == model::Role::kQueryNorm || role == model::Role::kKeyNorm;
-    const bool plain = !turned || head_order_.size() == 1;
-    if (plain && part.copies.empty()) return {{0, rows, 1}};
-    std::vector<model::HeadSlice> order;
-    for (int64_t head = 0; head < rows; head += config_.head_dim) {
-      int64_t times =
-          part.copies.empty() ? 1 : part.copies[static_cast<size_t>(head / config_.head_dim)];
-      for (; times > 0; --times) {
-        if (plain) order.push_back({head, config_.head_dim, 1});
-        for (const model::HeadSlice& slice : head_order_) {
-          if (!plain) order.push_back({head + slice.first, slice.count, slice.step});
-        }
-      }
-    }
-    return order;
+    return HeldRows(part, config_.head_dim, head_order_);
   }
 
   void AddRows(const model::ShardTensor& part, const std::byte* bytes,
@@ -349,7 +361,7 @@ class Loader {
     return (size + model::kVectorMultiple - 1) / model::kVectorMultiple * model::kVectorMultiple;
   }
 
-  const model::ModelConfig& config_;
+  model::ModelConfig config_;  // with what the tensors say of codes
   const model::StageShare& share_;
   const RankPlace place_;
   kernels::Backend* const backend_;
@@ -368,23 +380,6 @@ class Loader {
 };
 
 }  // namespace
-
-int64_t ShardWeights::bytes() const {
-  int64_t total = vectors == nullptr ? 0 : vectors->bytes();
-  if (embedding != nullptr) total += embedding->bytes();
-  if (head != nullptr && head != embedding) total += head->bytes();
-  for (const LayerWeights& layer : layers) {
-    for (const auto* weight :
-         {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down, &layer.router}) {
-      if (*weight != nullptr) total += (*weight)->bytes();
-    }
-    for (const ExpertWeights& expert : layer.experts) {
-      if (expert.gate_up == nullptr) continue;  // another rank's
-      total += expert.gate_up->bytes() + expert.down->bytes();
-    }
-  }
-  return total;
-}
 
 absl::StatusOr<ShardWeights> LoadWeights(const std::string& dir, const model::ModelConfig& config,
                                          const model::StageShare& share, kernels::Backend* backend,

@@ -14,15 +14,10 @@
 #include "model/chunk_digest.h"
 #include "model/model_config.h"
 #include "model/weight_map.h"
+#include "worker/rank_place.h"
 #include "worker/stage_runner.h"
 
 namespace tutti::worker {
-
-// The rank of a stage, of how many.
-struct RankPlace {
-  int ranks = 1;
-  int rank = 0;
-};
 
 // The widths below are a rank's own (model/partition.h), but for hidden and head_dim.
 //

@@ -11,6 +11,7 @@
 #include "model/config_json.h"
 #include "model/limits.h"
 #include "model/partition.h"
+#include "model/quantised_tensors.h"
 #include "model/shard_chunks.h"
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
@@ -135,6 +136,9 @@ absl::Status ShardFetch::Fetch(const v1::AssignShard& shard, const FetchCallback
   std::vector<std::string> tensors;
   for (const model::WeightSpec& spec : model::ListWeights(config, share)) {
     tensors.push_back(spec.name);
+    if (!config.is_quantised(spec.role)) continue;
+    const auto names = model::QuantisedNames(model::QuantPrefix(spec.name));
+    tensors.insert(tensors.end(), names.begin(), names.end());
   }
   TUTTI_ASSIGN_OR_RETURN(const std::vector<int32_t> files, FilesOf(tensors));
   std::vector<ChunkRange> chunks;

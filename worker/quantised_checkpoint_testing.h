@@ -1,0 +1,27 @@
+// Checkpoints whose matrices are quantised as the formats have them, made of plain ones, and beside
+// each the plain checkpoint of the numbers that its codes stand for.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tutti::worker {
+
+// The quantization_config of a symmetric checkpoint of GPTQ's first version. group -1: all inputs.
+nlohmann::json GptqConfig(int bits, int group, bool any_order = false);
+
+struct QuantisedCopy {
+  std::string codes;  // the folder with codes
+  std::string plain;  // f32, of the same numbers
+};
+
+// `from`: a folder with a checkpoint in f32. `quantization`: its quantization_config, in which
+// "group_size" and the like must divide what the model has. Both folders lie below `to`. The copies
+// compute in `dtype`, a name as config.json has them.
+QuantisedCopy MakeQuantisedCopy(const std::string& from, const nlohmann::json& quantization,
+                                const std::string& to, const std::string& dtype = "float32");
+
+// A folder with a Qwen3 of three layers below `to`, whose sizes every format can divide.
+std::string MakePlainModel(const std::string& to);
+
+}  // namespace tutti::worker

@@ -1,0 +1,109 @@
+#include "worker/quantised_weights.h"
+
+#include <algorithm>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "kernels/quantised_source.h"
+#include "model/quantised_tensors.h"
+#include "model/weight_map.h"
+#include "quant/quant_reader.h"
+
+namespace tutti::worker {
+namespace {
+
+absl::StatusOr<model::QuantisedMatrix> FindMatrix(const model::Checkpoint& checkpoint,
+                                                  const model::ModelConfig& config,
+                                                  const model::WeightSpec& spec) {
+  const auto find = [&](const std::string& name) { return checkpoint.Find(name); };
+  return model::FindQuantisedMatrix(find, model::QuantPrefix(spec.name), *config.quant,
+                                    spec.tensor_rows, spec.shape[1]);
+}
+
+// The codes of one piece; *bytes moves behind what they are read from.
+absl::StatusOr<quant::QuantMatrix> Decode(const model::Checkpoint& checkpoint,
+                                          const model::ModelConfig& config,
+                                          const model::ShardTensor& part, const std::byte** bytes) {
+  TUTTI_ASSIGN_OR_RETURN(const model::QuantisedMatrix matrix,
+                         FindMatrix(checkpoint, config, part.spec));
+  std::vector<quant::ReadPart> parts;
+  for (const model::StoredPart& stored :
+       model::PartsOf(matrix, *config.quant, part.stored_rows(), part.cols)) {
+    const auto size = static_cast<size_t>(stored.slice().bytes());
+    parts.push_back({stored, std::span(*bytes, size)});
+    *bytes += size;
+  }
+  return quant::DecodeQuantMatrix(matrix, *config.quant, part.stored_rows(), part.cols, parts);
+}
+
+}  // namespace
+
+std::vector<ReadItem::Part> QuantisedReads(const model::Checkpoint& checkpoint,
+                                           const model::ModelConfig& config,
+                                           const model::ShardTensor& part) {
+  const auto matrix = FindMatrix(checkpoint, config, part.spec);
+  CHECK(matrix.ok()) << matrix.status();
+  std::vector<ReadItem::Part> reads;
+  for (const model::StoredPart& stored :
+       model::PartsOf(*matrix, *config.quant, part.stored_rows(), part.cols)) {
+    reads.push_back({.tensor = stored.tensor, .slice = stored.slice()});
+  }
+  return reads;
+}
+
+absl::StatusOr<std::unique_ptr<kernels::Weight>> PackQuantised(
+    const model::Checkpoint& checkpoint, const model::ModelConfig& config, RankPlace place,
+    const std::vector<QuantisedPiece>& pieces, std::vector<int64_t> leaf_begin,
+    const std::byte* bytes, kernels::Backend* backend) {
+  std::vector<quant::QuantMatrix> matrices;
+  matrices.reserve(pieces.size());
+  kernels::QuantisedSource source;
+  source.name = pieces.front().part->spec.name;
+  source.leaf_begin = std::move(leaf_begin);
+  source.computed_in = config.dtype;
+  std::vector<int64_t> rows;
+  for (const QuantisedPiece& piece : pieces) {
+    TUTTI_ASSIGN_OR_RETURN(matrices.emplace_back(),
+                           Decode(checkpoint, config, *piece.part, &bytes));
+    const quant::QuantMatrix& matrix = matrices.back();
+    source.kind = matrix.kind;
+    source.scale_type = matrix.scale_type;
+    source.in_features = matrix.in;
+    source.groups = matrix.groups;
+    for (const model::HeadSlice& slice : piece.order) {
+      source.parts.push_back(matrix.Rows(slice.first, slice.count, slice.step));
+      // Only then may the groups of one product differ.
+      if (config.quant->any_order) source.parts.back().section = static_cast<int32_t>(rows.size());
+    }
+    rows.push_back(piece.part->held_rows);
+  }
+  source.bytes_at_least = model::QuantisedProductBytes(config, pieces.back().part->spec.role, rows,
+                                                       place.ranks, place.rank);
+  return backend->PackQuantised(source);
+}
+
+absl::Status CheckUnusedBiases(const model::Checkpoint& checkpoint,
+                               const model::ModelConfig& config, const model::StageShare& share) {
+  std::set<std::string> used;
+  const std::vector<model::WeightSpec> specs = model::ListWeights(config, share);
+  for (const model::WeightSpec& spec : specs) used.insert(spec.name);
+  for (const model::WeightSpec& spec : specs) {
+    if (!config.is_quantised(spec.role)) continue;
+    const std::string bias = model::QuantPrefix(spec.name) + ".bias";
+    if (used.contains(bias) || checkpoint.Find(bias) == nullptr) continue;
+    TUTTI_ASSIGN_OR_RETURN(const auto bytes, checkpoint.Read(bias));
+    // A zero with a sign is one too, in every type.
+    const int64_t element = model::StoredTypeBytes(checkpoint.Find(bias)->dtype);
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      const bool top = (i + 1) % static_cast<size_t>(element) == 0;
+      if ((bytes[i] & (top ? std::byte{0x7f} : std::byte{0xff})) == std::byte{0}) continue;
+      return model::RefuseTensor(bias, "is not all zeros, and the model has no such bias");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tutti::worker
