@@ -30,6 +30,7 @@ Command MakeLookupCommand(FlagSet* program);
 Command MakeDrainCommand(FlagSet* program);
 Command MakeCertsCommand(FlagSet* program);
 Command MakePlanCommand(FlagSet* program);
+Command MakeQuantizeCommand(FlagSet* program);
 Command MakeTokenizeCommand(FlagSet* program);
 Command MakeDetokenizeCommand(FlagSet* program);
 

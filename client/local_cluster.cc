@@ -89,8 +89,8 @@ LocalCluster::Member LocalCluster::MakeMember(const std::string& name,
   // they get everything by flags.
   spec.environment_dropped = "TUTTI_";
   // The place of plug-ins and of the libraries of GPUs is no setting of `tutti`.
-  for (const char* name : {"TUTTI_PLUGIN_DIR", "TUTTI_CUBLASLT_LIBRARY", "TUTTI_NCCL_LIBRARY",
-                           "TUTTI_NVML_LIBRARY"}) {
+  for (const char* name :
+       {"TUTTI_PLUGIN_DIR", "TUTTI_CUBLASLT_LIBRARY", "TUTTI_NCCL_LIBRARY", "TUTTI_NVML_LIBRARY"}) {
     const char* const path = std::getenv(name);
     if (path != nullptr) spec.environment.push_back(absl::StrCat(name, "=", path));
   }

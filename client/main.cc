@@ -40,7 +40,7 @@ int Main(int argc, char** argv) {
       MakeUpCommand(&program),         MakeGenerateCommand(&program), MakeChatCommand(&program),
       MakeStatusCommand(&program),     MakePlanCommand(&program),     MakeTokenizeCommand(&program),
       MakeDetokenizeCommand(&program), MakeBenchCommand(&program),    MakeLookupCommand(&program),
-      MakeDrainCommand(&program),      MakeCertsCommand(&program),
+      MakeDrainCommand(&program),      MakeCertsCommand(&program),    MakeQuantizeCommand(&program),
   };
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   for (const Command& command : commands) {

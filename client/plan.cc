@@ -13,8 +13,11 @@
 #include "model/checkpoint.h"
 #include "model/config_json.h"
 #include "model/model_folder.h"
+#include "model/quant_config.h"
+#include "model/quantised_roles.h"
 #include "model/weight_map.h"
 #include "placement/device_map.h"
+#include "quant/quantise.h"
 
 namespace tutti::client {
 namespace {
@@ -96,6 +99,42 @@ void NoteContext(PlanReport* report) {
       ", or --max-model-len ", context, " to see what holds it"));
 }
 
+// The model as `tutti quantize` would make it.
+absl::Status Quantise(const PlanRequest& request, model::ModelConfig* model) {
+  if (request.quantize.empty()) {
+    if (!request.quantize_head) return absl::OkStatus();
+    return absl::InvalidArgumentError("--quantize-head says how little without --quantize");
+  }
+  if (model->quant.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--quantize: the checkpoint is quantised already: ",
+                     model::DescribeQuantConfig(*model->quant)));
+  }
+  TUTTI_ASSIGN_OR_RETURN(model->quant, quant::ParseQuantiseScheme(request.quantize));
+  model->quantised_roles = model::UsualQuantisedRoles();
+  if (!request.quantize_head) return absl::OkStatus();
+  model->quantised_roles |= 1u << static_cast<unsigned>(model::Role::kHead);
+  model->tie_word_embeddings = false;  // a head of codes is a matrix of its own
+  return absl::OkStatus();
+}
+
+// What is quantised, and that no GPU multiplies it yet.
+absl::Status NoteQuantised(const std::vector<placement::DeviceSpec>& devices, PlanReport* report) {
+  if (!report->model.quant.has_value() || report->model.quantised_roles == 0) {
+    return absl::OkStatus();
+  }
+  const std::string format = model::DescribeQuantConfig(*report->model.quant);
+  for (const placement::DeviceSpec& device : devices) {
+    if (device.kind != DeviceKind::kCuda) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        "device ", device.name, " has no kernels for quantised weights (", format,
+        ") yet; CPUs have, and a bf16 checkpoint of the same model is served by GPUs"));
+  }
+  report->notes.push_back(absl::StrCat("the matrices of the layers are quantised: ", format,
+                                       "; their codes and scales are held as they are"));
+  return absl::OkStatus();
+}
+
 // Says what a checkpoint beside config.json is converted to. One that is not there, or broken, is
 // none of a plan's business.
 void NoteConversion(PlanReport* report, const std::string& dir) {
@@ -110,6 +149,7 @@ void NoteConversion(PlanReport* report, const std::string& dir) {
 absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
   PlanReport report{.options = request.options};
   TUTTI_ASSIGN_OR_RETURN(report.model, LoadConfig(request.model));
+  TUTTI_RETURN_IF_ERROR(Quantise(request, &report.model));
   report.model.whole_experts = request.whole_experts && report.model.has_experts();
   TUTTI_ASSIGN_OR_RETURN(placement::DeviceMap map,
                          placement::ReadDeviceMap(request.device_map, report.model,
@@ -142,8 +182,9 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
   }
   TUTTI_ASSIGN_OR_RETURN(report.plan,
                          placement::PlanCluster(report.model, devices, report.options));
+  TUTTI_RETURN_IF_ERROR(NoteQuantised(devices, &report));
   NoteContext(&report);
-  NoteConversion(&report, request.model);
+  if (request.quantize.empty()) NoteConversion(&report, request.model);
   for (const placement::Placement& pipeline : report.plan.pipelines) {
     report.predictions.push_back(placement::Predict(pipeline, report.options.placement,
                                                     report.model.max_position_embeddings));

@@ -163,6 +163,12 @@ void AddPlanFlags(FlagSet* set, PlanFlags* flags) {
        .help = "What ranks share of a mixture's experts: width, or expert: whole ones",
        .check = OneOf("width,expert"),
        .show_default = true},
+      {.names = "--quantize",
+       .variable = &flags->request.quantize,
+       .help = "As `tutti quantize` would make it: int8, or int4-g128"},
+      {.names = "--quantize-head",
+       .variable = &flags->request.quantize_head,
+       .help = "The head too"},
       {.names = "--cublas",
        .variable = &flags->request.cublas,
        .help = "The GPUs compute in a class that multiplies many rows by cuBLASLt, which takes "

@@ -24,6 +24,7 @@ struct Case {
   int32_t max_model_len = 0;
   const char* link = "50GB/s,10us";
   const char* device_map = "";
+  const char* quantize = "";
 };
 
 constexpr Case kCases[] = {
@@ -42,6 +43,13 @@ constexpr Case kCases[] = {
     {"qwen2.5-3b-on-one-8-gpu", "Qwen2.5-3B-Instruct", "cuda:8GiB", 1, 1, 1, 32768},
     {"qwen3-235b-on-8x141", "Qwen3-235B-A22B", "8x141GiB@4800GB/s@990Tflop/s", 0, 0, 0, 40960},
     {"qwen3-235b-on-16x80", "Qwen3-235B-A22B", "16x80GiB@2TB/s@312Tflop/s", 0, 0, 0, 40960},
+    // As many bytes as GPTQ of 4 bits with groups of 128 takes.
+    {"qwen1.5-72b-int4-on-2x24", "Qwen1.5-72B-Chat", "2x24GiB@200GB/s@4Tflop/s", 2, 1, 1, 2048,
+     "10Gbit/s,50us", "", "int4-g128"},
+    {"qwen1.5-72b-int4-on-48", "Qwen1.5-72B-Chat", "48GiB@200GB/s@4Tflop/s", 1, 1, 1, 2048,
+     "10Gbit/s,50us", "", "int4-g128"},
+    {"qwen3-4b-awq-on-4", "Qwen3-4B-AWQ", "4GiB@50GB/s@1Tflop/s", 1, 1, 1, 8192},
+    {"qwen3-4b-awq-on-a-gpu", "Qwen3-4B-AWQ", "cuda:24GiB", 1, 1, 1, 8192},
 };
 
 class PlanGoldenTest : public ::testing::TestWithParam<Case> {};
@@ -59,7 +67,8 @@ TEST_P(PlanGoldenTest, SaysWhatItSaid) {
                                                 .max_model_len = one.max_model_len,
                                                 .kv_tokens_min = one.max_model_len,
                                                 .link = *ParseLink(one.link)},
-                                  .num_pipelines = one.pipelines}};
+                                  .num_pipelines = one.pipelines},
+                      .quantize = one.quantize};
   const auto report = MakePlan(request);
   const std::string said =
       report.ok() ? RenderPlan(*report) : absl::StrCat(report.status().ToString(), "\n");
