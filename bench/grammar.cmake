@@ -1,2 +1,2 @@
-# Masks of grammars over a vocabulary: grammar_bench MODEL_DIR SCHEMA...
-tutti_binary(grammar_bench SOURCES grammar_bench.cc DEPS tutti_grammar tutti_text)
+# Masks of grammars over a vocabulary: grammar_bench MODEL_DIR SCHEMA..., or --hostile
+tutti_binary(grammar_bench SOURCES grammar_bench.cc DEPS tutti_grammar tutti_grammar_testing tutti_text)

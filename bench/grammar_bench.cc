@@ -1,8 +1,12 @@
 // The price of masks: time to make a grammar, of its first mask, and of those that follow, on
 // processors that do other things too (CPU time); grammar_bench MODEL_DIR SCHEMA...
 //
-// Texts are made of tokens drawn from the masks, three for each schema.
+// grammar_bench --hostile: time and units of work of sources made to take long.
+//
+// Texts are made of tokens drawn from the masks, for each schema until there are a thousand, and
+// the memory of its automaton is told then.
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
@@ -13,14 +17,16 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "grammar/hostile_testing.h"
 #include "grammar/matcher.h"
 #include "text/tokenizer.h"
 
 namespace tutti::bench {
 namespace {
 
-constexpr int kTexts = 3;
-constexpr int kTokens = 200;
+constexpr int kTexts = 50;
+constexpr int kTokensOfText = 200;
+constexpr int kTokens = 1'000;
 
 double CpuMicroseconds() {
   timespec now = {};
@@ -28,14 +34,14 @@ double CpuMicroseconds() {
   return 1e6 * static_cast<double>(now.tv_sec) + 1e-3 * static_cast<double>(now.tv_nsec);
 }
 
-void Print(const char* what, std::vector<double> times) {
+void Print(const char* what, std::vector<double> times, const char* unit = "us") {
   if (times.empty()) return;
   std::sort(times.begin(), times.end());
   const auto at = [&](double share) {
     return times[std::min(times.size() - 1, static_cast<size_t>(share * times.size()))];
   };
-  std::printf("%-12s %8zu  p50 %9.1f  p99 %9.1f  max %9.1f us\n", what, times.size(), at(0.5),
-              at(0.99), times.back());
+  std::printf("%-12s %8zu  p50 %9.1f  p99 %9.1f  max %9.1f %s\n", what, times.size(), at(0.5),
+              at(0.99), times.back(), unit);
 }
 
 std::shared_ptr<const grammar::TokenTrie> Tokens(const text::Tokenizer& tokenizer) {
@@ -49,24 +55,57 @@ std::shared_ptr<const grammar::TokenTrie> Tokens(const text::Tokenizer& tokenize
   return std::make_shared<const grammar::TokenTrie>(*std::move(trie));
 }
 
+// REQUIRES: not empty
 TokenId Draw(const std::vector<uint32_t>& mask, Random* random) {
-  std::vector<TokenId> ids;
-  for (size_t i = 0; i < mask.size() * 32; ++i) {
-    if ((mask[i / 32] >> (i % 32) & 1) != 0) ids.push_back(static_cast<TokenId>(i));
+  size_t count = 0;
+  for (const uint32_t word : mask) count += static_cast<size_t>(std::popcount(word));
+  CHECK(count > 0);
+  auto left = static_cast<size_t>(random->Uniform() * static_cast<double>(count));
+  size_t i = 0;
+  for (; left >= static_cast<size_t>(std::popcount(mask[i])); ++i) {
+    left -= static_cast<size_t>(std::popcount(mask[i]));
   }
-  CHECK(!ids.empty());
-  return ids[static_cast<size_t>(random->Uniform() * static_cast<double>(ids.size()))];
+  uint32_t word = mask[i];
+  for (; left > 0; --left) word &= word - 1;
+  return static_cast<TokenId>(i * 32) + std::countr_zero(word);
+}
+
+// What making a grammar takes of sources that are made for it, and what a unit of its work takes.
+int Hostile() {
+  double slowest = 0;
+  double dearest = 0;
+  for (const grammar::HostileSource& hostile : grammar::HostileSources()) {
+    double least = 1e30;
+    int64_t units = 0;
+    std::string outcome;
+    for (int i = 0; i < 3; ++i) {
+      const double begin = CpuMicroseconds();
+      {
+        const auto made = grammar::Grammar::Create(hostile.source, &units);
+        outcome = made.ok() ? "served" : std::string(made.status().message());
+      }
+      least = std::min(least, CpuMicroseconds() - begin);
+    }
+    const double ns = 1e3 * least / static_cast<double>(units);
+    slowest = std::max(slowest, least);
+    if (units > 100'000) dearest = std::max(dearest, ns);
+    std::printf("%-40s %8lld units %8.1f ms %6.1f ns a unit  %.70s\n", hostile.name.c_str(),
+                static_cast<long long>(units), 1e-3 * least, ns, outcome.c_str());
+  }
+  std::printf("slowest %.1f ms, dearest unit %.1f ns\n", 1e-3 * slowest, dearest);
+  return 0;
 }
 
 int Main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--hostile") return Hostile();
   if (argc < 3) {
-    std::fprintf(stderr, "usage: grammar_bench MODEL_DIR SCHEMA...\n");
+    std::fprintf(stderr, "usage: grammar_bench MODEL_DIR SCHEMA... | --hostile\n");
     return 2;
   }
   const auto tokenizer = text::Tokenizer::Load(argv[1]);
   CHECK(tokenizer.ok()) << tokenizer.status();
   const auto trie = Tokens(**tokenizer);
-  std::vector<double> made, first, later;
+  std::vector<double> made, first, later, kilobytes;
   int refused = 0;
   Random random(3);
   for (int i = 2; i < argc; ++i) {
@@ -81,20 +120,23 @@ int Main(int argc, char** argv) {
     }
     const auto automaton = std::make_shared<grammar::Automaton>(*grammar, trie);
     std::vector<uint32_t> mask(trie->words());
-    for (int t = 0; t < kTexts; ++t) {
+    int tokens = 0;
+    for (int t = 0; t < kTexts && tokens < kTokens; ++t) {
       grammar::Matcher matcher(automaton);
-      for (int n = 0; n < kTokens && !matcher.ended(); ++n) {
+      for (int n = 0; n < kTokensOfText && !matcher.ended(); ++n, ++tokens) {
         const double before = CpuMicroseconds();
         if (!matcher.Mask(mask).ok()) break;
-        (t == 0 && n == 0 ? first : later).push_back(CpuMicroseconds() - before);
+        (tokens == 0 ? first : later).push_back(CpuMicroseconds() - before);
         if (!matcher.AcceptToken(Draw(mask, &random)).ok()) break;
       }
     }
+    kilobytes.push_back(1e-3 * static_cast<double>(automaton->bytes()));
   }
   std::printf("%d schemas, %d refused\n", argc - 2, refused);
   Print("grammar", made);
   Print("first mask", first);
   Print("mask", later);
+  Print("memory", kilobytes, "kB");
   return 0;
 }
 

@@ -8,32 +8,54 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 #include "grammar/grammar.h"
 #include "grammar/readings.h"
+#include "grammar/token_mask.h"
 #include "grammar/token_trie.h"
+#include "grammar/transitions.h"
 
 namespace tutti::grammar {
 
-// The class is in three files, because readings in strings (automaton_strings.cc) and masks
-// (automaton_mask.cc) are matters of their own.
+// The class is in five files, because what is reached without a byte (automaton_closure.cc),
+// readings in strings (automaton_strings.cc), masks (automaton_mask.cc) and what is forgotten
+// (automaton_memory.cc) are matters of their own.
 //
-// What it holds is only remembered: it forgets all when that becomes too much, and states have
-// other numbers afterwards.  Thread: one.
+// What it holds is only remembered: when that becomes too much, it forgets all but what somebody
+// is at (Place), and states have other numbers afterwards.  Thread: one.
 class Automaton {
  public:
   using StateId = uint32_t;
   static constexpr StateId kDead = 0;
 
+  // A state that somebody is at, which is kept. Copies keep it too.  Outlived by the automaton.
+  class Place {
+   public:
+    Place() = default;
+    Place(Automaton* automaton, StateId state);
+    Place(const Place& other);
+    Place(Place&& other) noexcept;
+    Place& operator=(Place other) noexcept;
+    ~Place();
+
+    // What its number is now.  REQUIRES: made of a state
+    StateId state() const { return automaton_->places_[index_]; }
+
+   private:
+    Automaton* automaton_ = nullptr;
+    uint32_t index_ = 0;
+  };
+
   Automaton(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> tokens);
 
   // Begins an operation of a matcher: sets its work to zero, and forgets if there is too much.
-  void BeginOperation();
-  // Sets the work to zero within an operation: a text is read again, a token as an operation.
+  // Until the next one states keep their numbers.
+  // Errors: ResourceExhausted where what is kept alone is too much.
+  absl::Status BeginOperation();
+  // Sets the work to zero within an operation: a long text is many.
   void ContinueOperation() { work_ = 0; }
-  // How often it has forgotten; states of before mean nothing.
-  uint64_t generation() const { return generation_; }
 
   // Errors of all of these: ResourceExhausted when the operation needs more work than
   // kOperationWorkMax, or more memory than it may; that is where the grammar is ambiguous beyond
@@ -41,8 +63,8 @@ class Automaton {
   absl::StatusOr<StateId> Start();
   // kDead: no text goes on like this.
   absl::StatusOr<StateId> Step(StateId state, uint8_t byte);
-  // The tokens that may come next, a bit each (TokenTrie). Valid until the next operation.
-  absl::StatusOr<std::span<const uint32_t>> Mask(StateId state);
+  // The tokens that may come next. Valid until the next operation.
+  absl::StatusOr<const TokenMask*> Mask(StateId state);
 
   // Whether the text may end here.
   bool IsComplete(StateId state) const { return states_[state].complete; }
@@ -51,37 +73,50 @@ class Automaton {
   // Units spent since the operation began, and bytes held.
   int64_t work() const { return work_; }
   size_t bytes() const;
+  // How often it has forgotten.
+  uint64_t forgotten() const { return forgotten_; }
 
  private:
-  static constexpr StateId kUnknown = UINT32_MAX;
+  static constexpr StateId kUnknown = Transitions::kUnknown;
   struct State {
-    const std::vector<Reading>* readings = nullptr;
-    std::unique_ptr<StateId[]> next;  // [256]; null until a step is taken
-    std::unique_ptr<std::vector<uint32_t>> mask;
+    Transitions next;
     StateId alike = kUnknown;  // a state with the same mask
+    uint32_t mask = 0;         // in masks_, and one more; 0: not made
     bool complete = false;
   };
 
   // Completes a set of readings by those that are reached without a byte.
   class Closure;
+  // Copies what is kept from what was held before.
+  class Mover;
 
-  void Forget();
+  void Clear();
+  absl::Status Forget();
   bool Exhausted() const;
   absl::Status ExhaustedError() const;
-  StateId Intern(std::vector<Reading> readings);
+  StateId Intern(std::span<const Reading> readings);
+  // The readings that take a byte, and the end, of `readings` and of what is reached from them
+  // without a byte; in order.
+  std::vector<Reading> Close(const std::vector<Reading>& readings);
 
   // Whether the reading, behind a byte, is one that takes another and nothing else.
   bool TakesByte(const Reading& reading) const;
+  // False: it does not take the byte. Costs next to nothing.
+  bool MayTake(const Reading& reading, uint8_t byte) const;
   std::optional<Reading> StepReading(const Reading& reading, uint8_t byte);
   std::optional<Reading> StepString(const Node& node, Reading reading, uint8_t byte);
   std::optional<Reading> StepFree(const Node& node, Reading reading, uint8_t byte) const;
+  std::optional<Reading> StepKey(const Node& node, Reading reading, uint8_t byte) const;
   std::optional<Reading> StepClass(const Node& node, const Reading& reading, uint8_t byte) const;
   // Whether one of the characters that are possible leads on.
   bool SomeLeadsOn(uint32_t string, const Reading& reading, const PossibleCharacters& possible);
+  // A character under way that is alike: what completes it is of the same class, whatever it is.
+  DecoderState AlikeCharacter(uint32_t string, DecoderState state,
+                              const PossibleCharacters& possible);
   uint32_t StepCharacter(uint32_t string, uint32_t state, uint32_t character_class);
   bool AcceptsString(uint32_t string, uint32_t state);
   StringStates& StatesOf(uint32_t string);
-  const CharClasses& ClassesOf(uint32_t string);
+  const CharClasses& ClassesOf(uint32_t string) const;
 
   Reading Alike(Reading reading);
   uint32_t AlikeReturns(uint32_t returns);
@@ -90,21 +125,35 @@ class Automaton {
   // How many characters a plain token may have and be allowed in `state` unseen, because a string
   // goes on there whatever comes. `alone`: there are only such strings.
   size_t PlainCharacters(StateId state, bool* alone);
+  // Whether all texts of at most `bytes` bytes of a family lead on from the state; false also where
+  // that is not seen soon.
+  bool TakesFamily(StateId state, ByteFamily family, size_t bytes);
+  // How many of them, as far as `bytes`; 255: any number.
+  uint32_t StringReach(const Reading& reading, ByteFamily family, size_t bytes);
+  uint32_t FreeReach(const Reading& reading, ByteFamily family, size_t bytes) const;
   absl::Status Walk(StateId state, const TokenTrie::Part& part, std::vector<uint32_t>* mask);
 
   const std::shared_ptr<const Grammar> grammar_;
   const std::shared_ptr<const TokenTrie> tokens_;
   const Graph& graph_;
-  Interned<Return> returns_;
-  Interned<Reading> sets_;
+  std::unique_ptr<Interned<Return>> returns_;
+  std::unique_ptr<Interned<Reading>> sets_;
   std::vector<State> states_;  // numbered as sets_
   std::vector<std::unique_ptr<StringStates>> strings_;
-  std::map<uint32_t, uint32_t> alike_returns_;
+  absl::flat_hash_map<uint32_t, uint32_t> alike_returns_;
+  absl::flat_hash_map<uint64_t, DecoderState> alike_characters_;  // by string, class and what lacks
+  // Of states: how many bytes of a family they take, or do not, as far as it is known.
+  absl::flat_hash_map<uint64_t, uint16_t> families_;
+  std::vector<TokenMask> masks_;
+  std::vector<StateId> places_;  // of Places
+  std::vector<uint32_t> free_places_;
   absl::flat_hash_set<Reading> seen_;  // of the closure under way
   size_t table_bytes_ = 0;
   size_t mask_bytes_ = 0;
+  size_t string_bytes_ = 0;
+  size_t bytes_max_;
   int64_t work_ = 0;
-  uint64_t generation_ = 0;
+  uint64_t forgotten_ = 0;
 };
 
 }  // namespace tutti::grammar

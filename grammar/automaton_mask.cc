@@ -4,6 +4,16 @@
 #include "grammar/limits.h"
 
 namespace tutti::grammar {
+namespace {
+
+// Any number of bytes of a family.
+constexpr uint32_t kAnyReach = 255;
+// So many are looked for.
+constexpr size_t kReachBytes = 32;
+// Steps that are taken for that.
+constexpr int kReachStepsMax = 512;
+
+}  // namespace
 
 Reading Automaton::Alike(Reading reading) {
   const Node& node = graph_.nodes[reading.node];
@@ -42,7 +52,7 @@ uint32_t Automaton::AlikeReturns(uint32_t returns) {
       continue;
     }
     bool ready = true;
-    std::vector<Return> alike = returns_[set];
+    std::vector<Return> alike((*returns_)[set].begin(), (*returns_)[set].end());
     for (Return& to : alike) {
       const Node& node = graph_.nodes[to.node];
       if (node.kind == NodeKind::kEnd) continue;
@@ -65,7 +75,7 @@ uint32_t Automaton::AlikeReturns(uint32_t returns) {
     ++work_;
     std::sort(alike.begin(), alike.end());
     alike.erase(std::unique(alike.begin(), alike.end()), alike.end());
-    const uint32_t number = returns_.Add(std::move(alike));
+    const uint32_t number = returns_->Add(alike);
     alike_returns_[set] = number;
     alike_returns_[number] = number;
   }
@@ -75,11 +85,11 @@ uint32_t Automaton::AlikeReturns(uint32_t returns) {
 Automaton::StateId Automaton::AlikeState(StateId state) {
   if (states_[state].alike != kUnknown) return states_[state].alike;
   std::vector<Reading> readings;
-  for (const Reading& reading : *states_[state].readings) readings.push_back(Alike(reading));
+  for (const Reading& reading : (*sets_)[state]) readings.push_back(Alike(reading));
   work_ += static_cast<int64_t>(readings.size());
   std::sort(readings.begin(), readings.end());
   readings.erase(std::unique(readings.begin(), readings.end()), readings.end());
-  const StateId alike = Intern(std::move(readings));
+  const StateId alike = Intern(readings);
   states_[alike].alike = alike;
   states_[state].alike = alike;
   return alike;
@@ -88,7 +98,7 @@ Automaton::StateId Automaton::AlikeState(StateId state) {
 size_t Automaton::PlainCharacters(StateId state, bool* alone) {
   size_t most = 0;
   *alone = true;
-  for (const Reading& reading : *states_[state].readings) {
+  for (const Reading& reading : (*sets_)[state]) {
     const Node& node = graph_.nodes[reading.node];
     size_t characters = 0;
     if (node.kind == NodeKind::kString && reading.b == 0) {
@@ -104,15 +114,111 @@ size_t Automaton::PlainCharacters(StateId state, bool* alone) {
   return most;
 }
 
+bool Automaton::TakesFamily(StateId state, ByteFamily family, size_t bytes) {
+  const std::span<const Reading> readings = (*sets_)[state];
+  if (readings.size() > 4) return false;
+  // In the low half what it takes, in the high half what it does not.
+  uint16_t& known = families_[uint64_t{state} << 8 | static_cast<uint8_t>(family)];
+  if (bytes <= (known & 0xFF)) return true;
+  if (known >> 8 != 0 && bytes >= known >> 8) return false;
+  // More is found out than is asked, because the next ones ask for more.
+  const size_t asked = std::max(bytes, kReachBytes);
+  uint32_t most = 0;
+  for (const Reading& reading : readings) {
+    const Node& node = graph_.nodes[reading.node];
+    if (node.kind == NodeKind::kString) most = std::max(most, StringReach(reading, family, asked));
+    if (node.kind == NodeKind::kFree) most = std::max(most, FreeReach(reading, family, asked));
+  }
+  work_ += 2;
+  const bool takes = bytes <= most;
+  known = static_cast<uint16_t>((most < asked ? (most + 1) << 8 : 0) | most);
+  return takes;
+}
+
+uint32_t Automaton::StringReach(const Reading& reading, ByteFamily family, size_t bytes) {
+  const uint32_t string = graph_.nodes[reading.node].arg;
+  const StringMachine& machine = graph_.strings[string].machine;
+  const CharClasses& classes = ClassesOf(string);
+  int64_t length = reading.c;
+  int steps = 0;
+  std::vector<uint32_t> at = {reading.a};
+  std::vector<uint32_t> next;
+  // Takes all characters of some ranges; false: one of them leads nowhere.
+  const auto take = [&](std::span<const CharRange> ranges) {
+    next.clear();
+    ++length;
+    work_ += static_cast<int64_t>(at.size());
+    bool all = true;
+    for (const uint32_t state : at) {
+      for (const CharRange& range : ranges) {
+        all &= !classes.Any(range.first, range.last, [&](uint32_t c) {
+          ++steps;
+          const uint32_t after = StepCharacter(string, state, c);
+          if (std::find(next.begin(), next.end(), after) != next.end()) return false;
+          next.push_back(after);
+          return steps > kReachStepsMax || !machine.Alive(after, length);
+        });
+        if (!all) return false;
+      }
+    }
+    return true;
+  };
+  if (reading.b != 0) {
+    if (AnyContinuations(reading.b) == 0) return 0;
+    const PossibleCharacters possible = Possible(reading.b);
+    if (!take(std::span(possible.ranges).first(static_cast<size_t>(possible.count)))) return 0;
+    at.swap(next);
+  }
+  const bool endless = machine.max() == StringMachine::kUnbounded && length >= machine.min();
+  for (uint32_t reach = 0; reach < bytes; ++reach) {
+    if (!take(CharactersOf(family))) return reach;
+    if (endless && next == at) return kAnyReach;
+    at.swap(next);
+  }
+  return static_cast<uint32_t>(bytes);
+}
+
+uint32_t Automaton::FreeReach(const Reading& reading, ByteFamily family, size_t bytes) const {
+  const TextSearch& search = graph_.frees[graph_.nodes[reading.node].arg].search;
+  std::vector<uint8_t> own;  // bytes of the family, one of each class
+  std::vector<bool> seen(256);
+  for (const CharRange& range : CharactersOf(family)) {
+    for (uint32_t c = range.first; c <= std::min<uint32_t>(range.last, 0xFF); ++c) {
+      const uint8_t of = search.ClassOf(static_cast<uint8_t>(c));
+      if (!seen[of]) own.push_back(static_cast<uint8_t>(c));
+      seen[of] = true;
+      // A character that is begun must be one that ends none of the strings.
+      if (c >= 0x80 && of != 0) return 0;
+    }
+  }
+  std::vector<uint32_t> at = {reading.a};
+  for (uint32_t reach = 0; reach < bytes; ++reach) {
+    std::vector<uint32_t> next;
+    for (const uint32_t state : at) {
+      for (const uint8_t byte : own) {
+        const uint32_t after = search.Step(state, byte);
+        if (after == TextSearch::kFound) return reach;
+        if (std::find(next.begin(), next.end(), after) == next.end()) next.push_back(after);
+      }
+    }
+    if (next.size() > 32) return reach;
+    std::sort(next.begin(), next.end());
+    if (next == at) return kAnyReach;
+    at = std::move(next);
+  }
+  return static_cast<uint32_t>(bytes);
+}
+
 absl::Status Automaton::Walk(StateId state, const TokenTrie::Part& part,
                              std::vector<uint32_t>* mask) {
+  // Below fewer nodes than these each is looked at.
+  constexpr uint32_t kManyNodes = 8;
   std::vector<StateId> path(kTokenBytesMax + 1, kDead);
   path[0] = state;
-  for (uint32_t i = 0; i < part.nodes.size();) {
+  for (uint32_t i = 0; i < part.size();) {
     const TokenTrie::Node& node = part.nodes[i];
     const StateId from = path[node.depth - 1];
-    const StateId* const known = states_[from].next.get();
-    StateId next = known == nullptr ? kUnknown : known[node.byte];
+    StateId next = states_[from].next.Find(node.byte);
     if (next == kUnknown) {
       TUTTI_ASSIGN_OR_RETURN(next, Step(from, node.byte));
     }
@@ -121,18 +227,21 @@ absl::Status Automaton::Walk(StateId state, const TokenTrie::Part& part,
       continue;
     }
     path[node.depth] = next;
-    for (uint32_t t = node.ids_begin; t < node.ids_end; ++t) {
+    const bool all = node.behind > i + kManyNodes && node.below != ByteFamily::kOthers &&
+                     TakesFamily(next, node.below, node.height);
+    const uint32_t behind = all ? node.behind : i + 1;
+    for (uint32_t t = node.ids_begin; t < part.nodes[behind].ids_begin; ++t) {
       const auto id = static_cast<uint32_t>(part.ids[t]);
       (*mask)[id / 32] |= 1u << (id % 32);
     }
-    ++i;
+    i = behind;
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::span<const uint32_t>> Automaton::Mask(StateId state) {
+absl::StatusOr<const TokenMask*> Automaton::Mask(StateId state) {
   const StateId alike = AlikeState(state);
-  if (states_[alike].mask != nullptr) return std::span<const uint32_t>(*states_[alike].mask);
+  if (states_[alike].mask != 0) return &masks_[states_[alike].mask - 1];
   std::vector<uint32_t> mask(tokens_->words());
   bool alone = false;
   const size_t plain = PlainCharacters(alike, &alone);
@@ -145,12 +254,14 @@ absl::StatusOr<std::span<const uint32_t>> Automaton::Mask(StateId state) {
     for (const TokenId id : tokens_->ends()) mask[id / 32] |= 1u << (id % 32);
   }
   if (mask_bytes_ > kMaskBytesMax) {
-    for (State& other : states_) other.mask.reset();
+    for (State& other : states_) other.mask = 0;
+    masks_.clear();
     mask_bytes_ = 0;
   }
-  mask_bytes_ += 4 * mask.size();
-  states_[alike].mask = std::make_unique<std::vector<uint32_t>>(std::move(mask));
-  return std::span<const uint32_t>(*states_[alike].mask);
+  masks_.emplace_back(mask);
+  mask_bytes_ += masks_.back().bytes();
+  states_[alike].mask = static_cast<uint32_t>(masks_.size());
+  return &masks_.back();
 }
 
 }  // namespace tutti::grammar

@@ -6,20 +6,27 @@ namespace tutti::grammar {
 StringStates& Automaton::StatesOf(uint32_t string) {
   std::unique_ptr<StringStates>& states = strings_[string];
   if (states == nullptr) {
-    states = std::make_unique<StringStates>(graph_.strings[string].machine.parts());
+    states = std::make_unique<StringStates>(graph_.strings[string].machine.parts(),
+                                            graph_.strings[string].machine.classes());
+    string_bytes_ += states->bytes();
   }
   return *states;
 }
 
-const CharClasses& Automaton::ClassesOf(uint32_t string) {
-  const StringStates* explored = graph_.strings[string].machine.explored();
-  return explored != nullptr ? explored->classes() : StatesOf(string).classes();
+const CharClasses& Automaton::ClassesOf(uint32_t string) const {
+  return *graph_.strings[string].machine.classes();
 }
 
 uint32_t Automaton::StepCharacter(uint32_t string, uint32_t state, uint32_t character_class) {
   const StringStates* explored = graph_.strings[string].machine.explored();
   if (explored != nullptr) return explored->Known(state, character_class);
-  return StatesOf(string).Step(state, character_class, &work_);
+  StringStates& states = StatesOf(string);
+  const uint32_t known = states.Known(state, character_class);
+  if (known != StringStates::kUnknown) return known;
+  const size_t before = states.bytes();
+  const uint32_t next = states.Step(state, character_class, &work_);
+  string_bytes_ += states.bytes() - before;
+  return next;
 }
 
 bool Automaton::AcceptsString(uint32_t string, uint32_t state) {
@@ -37,10 +44,12 @@ std::optional<Reading> Automaton::StepString(const Node& node, Reading reading, 
     case DecodedByte::Kind::kQuote:
       if (!machine.MayEnd(AcceptsString(node.arg, reading.a), reading.c)) return std::nullopt;
       return Reading{node.next, 0, 0, 0, reading.returns};
-    case DecodedByte::Kind::kPart:
-      reading.b = decoded.state;
-      if (!SomeLeadsOn(node.arg, reading, Possible(decoded.state))) return std::nullopt;
+    case DecodedByte::Kind::kPart: {
+      const PossibleCharacters possible = Possible(decoded.state);
+      reading.b = AlikeCharacter(node.arg, decoded.state, possible);
+      if (!SomeLeadsOn(node.arg, reading, possible)) return std::nullopt;
       return reading;
+    }
     case DecodedByte::Kind::kCharacter:
       break;
   }
@@ -64,8 +73,26 @@ std::optional<Reading> Automaton::StepFree(const Node& node, Reading reading, ui
   }
   if (!free.until && !free.search.CanMiss(state, decoded.state)) return std::nullopt;
   reading.a = state;
-  reading.b = decoded.state;
+  const int any = AnyContinuations(decoded.state);
+  reading.b = any > 0 ? AnyCharacter(any) : decoded.state;
   return reading;
+}
+
+DecoderState Automaton::AlikeCharacter(uint32_t string, DecoderState state,
+                                       const PossibleCharacters& possible) {
+  const int any = AnyContinuations(state);
+  if (any == 0) return state;
+  std::optional<uint32_t> only;
+  const bool several =
+      ClassesOf(string).Any(possible.ranges[0].first, possible.ranges[0].last, [&](uint32_t c) {
+        const bool other = only && *only != c;
+        only = c;
+        return other;
+      });
+  if (several || !only) return state;
+  // The first one met stands for all.
+  const uint64_t key = uint64_t{string} << 32 | uint64_t{*only} << 2 | static_cast<uint64_t>(any);
+  return alike_characters_.try_emplace(key, state).first->second;
 }
 
 bool Automaton::SomeLeadsOn(uint32_t string, const Reading& reading,

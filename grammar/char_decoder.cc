@@ -191,6 +191,20 @@ DecodedByte DecodeByte(TextForm form, DecoderState state, uint8_t byte) {
 
 PossibleCharacters Possible(DecoderState state) { return PossibleOf(Unpack(state)); }
 
+int AnyContinuations(DecoderState state) {
+  const Under u = Unpack(state);
+  if (u.stage != kUtf8Of2 && u.stage != kUtf8Of3 && u.stage != kUtf8Of4) return 0;
+  const PossibleCharacters possible = PossibleOf(u);
+  const CharRange& range = possible.ranges[0];
+  const bool any = possible.count == 1 && range.last - range.first + 1 == 1u << (6 * u.left);
+  return any ? static_cast<int>(u.left) : 0;
+}
+
+DecoderState AnyCharacter(int continuations) {
+  const uint8_t first = continuations == 1 ? 0xC3 : continuations == 2 ? 0xE1 : 0xF1;
+  return DecodeByte(TextForm::kPlain, 0, first).state;
+}
+
 absl::Status CheckUtf8(std::string_view text) {
   DecoderState state = 0;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -34,6 +34,10 @@ struct PossibleCharacters {
   int count = 0;
 };
 PossibleCharacters Possible(DecoderState state);
+// Of a character in UTF-8 under way that any bytes 10xxxxxx complete, how many of them; else 0.
+int AnyContinuations(DecoderState state);
+// A state of which that is so for 1, 2 or 3 of them.
+DecoderState AnyCharacter(int continuations);
 
 // InvalidArgument with the byte for what is no UTF-8.
 absl::Status CheckUtf8(std::string_view text);

@@ -43,7 +43,7 @@ CharSet CharSet::Complement() const {
   return CharSet(std::move(gaps));
 }
 
-CharClasses::CharClasses(const std::vector<const CharSet*>& sets) {
+CharClasses::CharClasses(const std::vector<const CharSet*>& sets, int64_t work_max) {
   begins_ = {0, kSurrogateBegin, kSurrogateEnd};
   for (const CharSet* set : sets) {
     for (const CharRange& range : set->ranges()) {
@@ -56,14 +56,19 @@ CharClasses::CharClasses(const std::vector<const CharSet*>& sets) {
   class_of_.assign(begins_.size(), 0);
   const size_t surrogates = StretchOf(kSurrogateBegin);
   uint32_t count = 1;
-  for (const CharSet* set : sets) {
+  std::vector<std::pair<size_t, uint32_t>> inside;  // by class: the last set, and its class there
+  inside.resize(1, {SIZE_MAX, 0});
+  for (size_t s = 0; s < sets.size(); ++s) {
     // A class of which a part lies in the set is split: that part becomes a class of its own.
-    std::map<uint32_t, uint32_t> inside;
-    for (const CharRange& range : set->ranges()) {
+    for (const CharRange& range : sets[s]->ranges()) {
       for (size_t i = StretchOf(range.first); i < begins_.size() && begins_[i] <= range.last; ++i) {
-        const auto [found, added] = inside.try_emplace(class_of_[i], count);
-        if (added) ++count;
-        class_of_[i] = found->second;
+        const uint32_t old = class_of_[i];
+        if (inside[old].first != s) {
+          inside[old] = {s, count++};
+          inside.emplace_back(SIZE_MAX, 0);
+        }
+        class_of_[i] = inside[old].second;
+        if (++work_ > work_max) return;
       }
     }
   }

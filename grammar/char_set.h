@@ -45,8 +45,11 @@ class CharSet {
 class CharClasses {
  public:
   CharClasses() = default;
-  // Work: the sum of the cuts inside each set.
-  explicit CharClasses(const std::vector<const CharSet*>& sets);
+  // Ends, with classes that mean nothing, where `work` gets beyond its limit.
+  CharClasses(const std::vector<const CharSet*>& sets, int64_t work_max);
+
+  // The cuts inside each set, all together.
+  int64_t work() const { return work_; }
 
   uint32_t size() const { return static_cast<uint32_t>(representatives_.size()); }
   // REQUIRES: a character, no surrogate
@@ -72,6 +75,7 @@ class CharClasses {
   std::vector<uint32_t> class_of_;  // of each stretch; kNone: surrogates
   std::vector<uint32_t> representatives_;
   std::vector<uint32_t> ascii_;  // [128] classes
+  int64_t work_ = 0;
 };
 
 }  // namespace tutti::grammar

@@ -34,6 +34,7 @@ class EbnfEmitter {
 
  private:
   absl::StatusOr<NodeId> Emit(const EbnfPart& part, NodeId next) {
+    TUTTI_RETURN_IF_ERROR(work_->Spend(8));
     if (graph_->nodes.size() > kNodesMax) {
       return absl::ResourceExhaustedError(Concat("more than ", kNodesMax, " nodes"));
     }
@@ -88,6 +89,7 @@ class EbnfEmitter {
   absl::StatusOr<NodeId> EmitJson(const EbnfPart& part, NodeId next) {
     const auto [known, added] = schemas_.try_emplace(part.text, 0);
     if (added) {
+      TUTTI_RETURN_IF_ERROR(work_->Spend(128));
       absl::StatusOr<RuleId> rule = ReadSchema(part.text, whitespace_, work_, graph_);
       if (!rule.ok()) return Annotate(rule.status(), Concat("%json at byte ", part.at));
       known->second = *rule;
@@ -119,7 +121,7 @@ class EbnfEmitter {
 
 absl::StatusOr<Graph> ReadEbnf(std::string_view text, Whitespace whitespace, BuildWork* work,
                                std::vector<std::string>* names) {
-  TUTTI_ASSIGN_OR_RETURN(const std::vector<EbnfRule> rules, ParseEbnf(text));
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<EbnfRule> rules, ParseEbnf(text, work));
   for (const EbnfRule& rule : rules) names->push_back(rule.name);
   Graph graph;
   EbnfEmitter emitter(whitespace, work, &graph);

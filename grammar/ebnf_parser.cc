@@ -31,7 +31,7 @@ void AppendUtf8(uint32_t c, std::string* out) {
 
 class EbnfParser {
  public:
-  explicit EbnfParser(std::string_view text) : text_(text), cursor_(text) {}
+  EbnfParser(std::string_view text, BuildWork* work) : text_(text), cursor_(text), work_(*work) {}
 
   absl::StatusOr<std::vector<EbnfRule>> Parse() {
     std::vector<EbnfRule> rules;
@@ -42,6 +42,7 @@ class EbnfParser {
       SkipBlanks();
       if (name.empty() || !cursor_.Take("::=")) return Error("not NAME ::=");
       if (!names.insert(name).second) return Error(Concat("a second rule ", name, ","));
+      TUTTI_RETURN_IF_ERROR(work_.Spend(20));
       TUTTI_ASSIGN_OR_RETURN(EbnfPart body, ReadChoice());
       rules.push_back({name, std::move(body)});
       SkipBlanks();
@@ -90,6 +91,7 @@ class EbnfParser {
     if (++depth_ > kSourceDepthMax) return Error("groups nested too deep");
     EbnfPart choice{.kind = EbnfPart::Kind::kChoice};
     do {
+      TUTTI_RETURN_IF_ERROR(work_.Spend(14));
       EbnfPart sequence{.kind = EbnfPart::Kind::kSequence};
       for (SkipBlanks();
            !cursor_.AtEnd() && cursor_.Peek() != '|' && cursor_.Peek() != ')' && !AtRule();
@@ -156,6 +158,7 @@ class EbnfParser {
   }
 
   absl::StatusOr<EbnfPart> ReadAtom() {
+    TUTTI_RETURN_IF_ERROR(work_.Spend(14));
     const size_t begin = cursor_.at();
     if (cursor_.Take("(")) {
       TUTTI_ASSIGN_OR_RETURN(EbnfPart group, ReadChoice());
@@ -254,13 +257,14 @@ class EbnfParser {
   }
 
   absl::StatusOr<RegexTree> ParseQuoted(std::string_view text, size_t begin) const {
-    absl::StatusOr<RegexTree> tree = ParseRegex(text);
+    absl::StatusOr<RegexTree> tree = ParseRegex(text, &work_);
     if (tree.ok()) return tree;
     return Annotate(tree.status(), Concat("in the string or class at byte ", begin));
   }
 
   // One escape, which is a class of one character.
   absl::StatusOr<uint32_t> TakeEscape(TextCursor* inside, size_t begin) const {
+    TUTTI_RETURN_IF_ERROR(work_.Spend(24));
     const std::string_view rest = inside->rest();
     size_t size = 2;
     if (rest.starts_with("\\u{")) {
@@ -286,13 +290,15 @@ class EbnfParser {
 
   const std::string_view text_;
   TextCursor cursor_;
+  BuildWork& work_;
   int depth_ = 0;
 };
 
 }  // namespace
 
-absl::StatusOr<std::vector<EbnfRule>> ParseEbnf(std::string_view text) {
-  return EbnfParser(text).Parse();
+absl::StatusOr<std::vector<EbnfRule>> ParseEbnf(std::string_view text, BuildWork* work) {
+  TUTTI_RETURN_IF_ERROR(work->Spend(static_cast<int64_t>(text.size() / 2)));
+  return EbnfParser(text, work).Parse();
 }
 
 }  // namespace tutti::grammar

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "grammar/build_work.h"
 #include "grammar/char_set.h"
 
 namespace tutti::grammar {
@@ -33,7 +34,7 @@ struct EbnfRule {
 };
 
 // At least one rule, no name twice.
-// Errors: InvalidArgument with what is wrong and the byte.
-absl::StatusOr<std::vector<EbnfRule>> ParseEbnf(std::string_view text);
+// Errors: InvalidArgument with what is wrong and the byte; ResourceExhausted as BuildWork's.
+absl::StatusOr<std::vector<EbnfRule>> ParseEbnf(std::string_view text, BuildWork* work);
 
 }  // namespace tutti::grammar

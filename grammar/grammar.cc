@@ -28,14 +28,13 @@ Grammar::Digest DigestOf(const GrammarSource& source) {
 // The rule that is the whole text, from `entry` on.
 void SetRoot(Graph* graph, NodeId entry) { graph->root = graph->AddRule(entry); }
 
-absl::StatusOr<Graph> ReadRegex(const GrammarSource& source) {
-  TUTTI_ASSIGN_OR_RETURN(const RegexTree tree, ParseRegex(source.text));
-  TUTTI_ASSIGN_OR_RETURN(RegexProgram program, RegexProgram::Compile(tree, /*whole=*/true));
+absl::StatusOr<Graph> ReadRegex(const GrammarSource& source, BuildWork* work) {
+  TUTTI_ASSIGN_OR_RETURN(const RegexTree tree, ParseRegex(source.text, work));
+  TUTTI_ASSIGN_OR_RETURN(RegexProgram program, RegexProgram::Compile(tree, /*whole=*/true, work));
   StringPart part = {std::make_shared<const RegexProgram>(std::move(program))};
-  int64_t work = 0;
   TUTTI_ASSIGN_OR_RETURN(
       StringMachine machine,
-      StringMachine::Create({std::move(part)}, 0, StringMachine::kUnbounded, &work));
+      StringMachine::Create({std::move(part)}, 0, StringMachine::kUnbounded, work));
   Graph graph;
   graph.strings.push_back({std::move(machine), TextForm::kPlain});
   graph.end = graph.Add({NodeKind::kEnd});
@@ -43,8 +42,8 @@ absl::StatusOr<Graph> ReadRegex(const GrammarSource& source) {
   return graph;
 }
 
-absl::StatusOr<Graph> ReadChoice(const GrammarSource& source) {
-  TUTTI_ASSIGN_OR_RETURN(const JsonValue choices, ParseJsonTree(source.text));
+absl::StatusOr<Graph> ReadChoice(const GrammarSource& source, BuildWork* work) {
+  TUTTI_ASSIGN_OR_RETURN(const JsonValue choices, ParseJsonTree(source.text, work));
   if (!choices.is(JsonValue::Kind::kArray) || choices.items.empty()) {
     return absl::InvalidArgumentError("not an array with at least one string");
   }
@@ -60,7 +59,8 @@ absl::StatusOr<Graph> ReadChoice(const GrammarSource& source) {
     numbered.emplace_back(text, static_cast<uint32_t>(numbered.size()));
   }
   Graph graph;
-  graph.tries.emplace_back(std::move(numbered));
+  work->Add(static_cast<int64_t>(16 * numbered.size()));
+  graph.tries.emplace_back(std::move(numbered), /*numbered=*/false, work);
   graph.end = graph.Add({NodeKind::kEnd});
   SetRoot(&graph, graph.Add({NodeKind::kTexts, graph.Add({NodeKind::kReturn}), 0}));
   return graph;
@@ -81,9 +81,9 @@ absl::StatusOr<Graph> Read(const GrammarSource& source, BuildWork* work,
     case SourceKind::kJsonObject:
       return ReadJson(R"({"type":"object"})", source.whitespace, work);
     case SourceKind::kRegex:
-      return ReadRegex(source);
+      return ReadRegex(source, work);
     case SourceKind::kChoice:
-      return ReadChoice(source);
+      return ReadChoice(source, work);
     case SourceKind::kEbnf:
       return ReadEbnf(source.text, source.whitespace, work, names);
   }
@@ -108,7 +108,16 @@ std::string_view NameOf(SourceKind kind) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Grammar>> Grammar::Create(const GrammarSource& source) {
+absl::StatusOr<std::shared_ptr<const Grammar>> Grammar::Create(const GrammarSource& source,
+                                                               int64_t* work) {
+  BuildWork spent;
+  absl::StatusOr<std::shared_ptr<const Grammar>> grammar = Make(source, &spent);
+  if (work != nullptr) *work = spent.spent();
+  return grammar;
+}
+
+absl::StatusOr<std::shared_ptr<const Grammar>> Grammar::Make(const GrammarSource& source,
+                                                             BuildWork* work) {
   const std::string_view name = NameOf(source.kind);
   if (source.text.size() > kSourceBytesMax) {
     return absl::ResourceExhaustedError(
@@ -116,11 +125,12 @@ absl::StatusOr<std::shared_ptr<const Grammar>> Grammar::Create(const GrammarSour
   }
   TUTTI_RETURN_IF_ERROR(Annotate(CheckUtf8(source.text), name));
   std::vector<std::string> names;
-  BuildWork work;
-  absl::StatusOr<Graph> graph = Read(source, &work, &names);
+  // UTF-8 and digest.
+  work->Add(static_cast<int64_t>(source.text.size() / 5));
+  absl::StatusOr<Graph> graph = Read(source, work, &names);
   if (!graph.ok()) return Annotate(graph.status(), name);
   TUTTI_RETURN_IF_ERROR(AddPreface(source.preface, &*graph));
-  if (absl::Status status = graph->Finish(names); !status.ok()) return Annotate(status, name);
+  if (absl::Status status = graph->Finish(names, work); !status.ok()) return Annotate(status, name);
   return std::shared_ptr<const Grammar>(new Grammar(*std::move(graph), DigestOf(source)));
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "grammar/build_work.h"
 #include "grammar/graph.h"
 #include "grammar/preface.h"
 #include "grammar/whitespace.h"
@@ -35,12 +36,13 @@ class Grammar {
  public:
   using Digest = std::array<uint8_t, 32>;
 
-  // Steps are counted and bounded (kBuildWorkMax), for less than 100 ms; the sizes of values and
-  // names that a step looks at are not yet, so sources made for it take seconds.
+  // Work is counted and bounded (kBuildWorkMax), for less than 100 ms.
   // Errors, with the place in the source (a JSON pointer and the keyword, or a byte):
   // InvalidArgument for a source that is none, asks for what is not served, or is satisfied by no
   // text; ResourceExhausted for one beyond the limits.
-  static absl::StatusOr<std::shared_ptr<const Grammar>> Create(const GrammarSource& source);
+  // `work`, where it is not null: what it took (BuildWork).
+  static absl::StatusOr<std::shared_ptr<const Grammar>> Create(const GrammarSource& source,
+                                                               int64_t* work = nullptr);
 
   // Of all of the source, SHA-256: equal sources are equal grammars.
   const Digest& digest() const { return digest_; }
@@ -50,6 +52,8 @@ class Grammar {
   const std::vector<std::string>& specials() const { return graph_.specials; }
 
  private:
+  static absl::StatusOr<std::shared_ptr<const Grammar>> Make(const GrammarSource& source,
+                                                             BuildWork* work);
   Grammar(Graph graph, const Digest& digest) : graph_(std::move(graph)), digest_(digest) {}
 
   const Graph graph_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "grammar/limits.h"
+#include "grammar/reversed.h"
 #include "grammar/rule_ranks.h"
 #include "grammar/text_pieces.h"
 
@@ -14,10 +15,11 @@ namespace {
 // What can be passed from one node to the next, for texts of any kind or for the empty one.
 class Passing {
  public:
-  Passing(const Graph& graph, const std::vector<bool>& rules, bool empty)
-      : graph_(graph), rules_(rules), empty_(empty) {}
+  Passing(const Graph& graph, const std::vector<bool>& rules, bool empty, BuildWork* work)
+      : graph_(graph), rules_(rules), empty_(empty), work_(*work) {}
 
   uint32_t ArrayMax(const ArrayNode& array) const {
+    work_.Add(static_cast<int64_t>(array.first.size() / 4));
     uint32_t max = array.max;
     for (uint32_t i = 0; i < array.first.size() && i < max; ++i) {
       if (!rules_[array.first[i]]) max = i;
@@ -29,6 +31,7 @@ class Passing {
   }
 
   bool ObjectPasses(const ObjectNode& object) const {
+    work_.Add(static_cast<int64_t>(object.properties.size() / 4));
     uint64_t possible = 0;
     uint64_t required = 0;
     for (const ObjectNode::Property& property : object.properties) {
@@ -81,6 +84,7 @@ class Passing {
         if (rules_[node.arg]) visit(node.next);
         return;
       case NodeKind::kSplit:
+        work_.Add(static_cast<int64_t>(graph_.splits[node.arg].size() / 4));
         for (const NodeId other : graph_.splits[node.arg]) visit(other);
         return;
       case NodeKind::kRepeat:
@@ -125,6 +129,7 @@ class Passing {
   const Graph& graph_;
   const std::vector<bool>& rules_;
   const bool empty_;
+  BuildWork& work_;
 };
 
 // Calls `visit` for the rules that a node calls.
@@ -157,37 +162,47 @@ void VisitCalled(const Graph& graph, NodeId id, const Visit& visit) {
 
 class Finisher {
  public:
-  explicit Finisher(Graph* graph) : graph_(graph), users_(graph->rules.size()) {
-    // The nodes of each rule, and who uses whom.
-    std::vector<bool> everything(graph->rules.size(), true);
-    const Passing all(*graph, everything, /*empty=*/false);
-    seen_.assign(graph->nodes.size(), 0);
-    for (RuleId rule = 0; rule < graph->rules.size(); ++rule) {
+  Finisher(Graph* graph, BuildWork* work) : graph_(graph), work_(work) {}
+
+  // The nodes of each rule, and who uses whom.
+  absl::Status FindUsers() {
+    std::vector<bool> everything(graph_->rules.size(), true);
+    const Passing all(*graph_, everything, /*empty=*/false, work_);
+    std::vector<std::pair<RuleId, RuleId>> uses;
+    seen_.assign(graph_->nodes.size(), 0);
+    for (RuleId rule = 0; rule < graph_->rules.size(); ++rule) {
       Walk(all, rule, [&](NodeId id) {
-        VisitCalled(*graph, id, [&](RuleId used) { users_[used].push_back(rule); });
+        VisitCalled(*graph_, id, [&](RuleId used) { uses.emplace_back(rule, used); });
       });
+      TUTTI_RETURN_IF_ERROR(work_->Spend(2));
     }
+    users_ = Reverse(static_cast<uint32_t>(graph_->rules.size()), [&](const auto& edge) {
+      for (const auto& [rule, used] : uses) edge(rule, used);
+    });
+    return work_->Spend(static_cast<int64_t>(uses.size()));
   }
 
   // The rules that have a text, or the empty one.
   absl::StatusOr<std::vector<bool>> FindRules(bool empty) {
     std::vector<bool> rules(graph_->rules.size());
-    const Passing passing(*graph_, rules, empty);
-    std::deque<RuleId> work;
-    for (RuleId rule = 0; rule < rules.size(); ++rule) work.push_front(rule);
-    while (!work.empty()) {
-      const RuleId rule = work.front();
-      work.pop_front();
+    const Passing passing(*graph_, rules, empty, work_);
+    std::deque<RuleId> waiting;
+    std::vector<bool> waits(rules.size(), true);
+    for (RuleId rule = 0; rule < rules.size(); ++rule) waiting.push_front(rule);
+    while (!waiting.empty()) {
+      const RuleId rule = waiting.front();
+      waiting.pop_front();
+      waits[rule] = false;
       if (rules[rule]) continue;
       bool ends = false;
       Walk(passing, rule, [&](NodeId id) { ends |= passing.Ends(id); });
-      if (walked_ > kBuildWorkMax * 4) {
-        return absl::ResourceExhaustedError("the rules depend on each other in too many ways");
-      }
+      TUTTI_RETURN_IF_ERROR(work_->Spend(2));
       if (!ends) continue;
       rules[rule] = true;
-      for (const RuleId user : users_[rule]) {
-        if (!rules[user]) work.push_back(user);
+      for (const RuleId user : users_.Of(rule)) {
+        if (rules[user] || waits[user]) continue;
+        waits[user] = true;
+        waiting.push_back(user);
       }
     }
     return rules;
@@ -195,22 +210,27 @@ class Finisher {
 
   // For every node whether it leads to an end of its rule.
   std::vector<bool> FindLeads() {
-    const Passing passing(*graph_, graph_->productive, /*empty=*/false);
-    std::vector<std::vector<NodeId>> before(graph_->nodes.size());
-    std::vector<bool> leads(graph_->nodes.size());
-    std::vector<NodeId> work;
-    for (NodeId id = 0; id < graph_->nodes.size(); ++id) {
-      passing.Follow(id, [&](NodeId next) { before[next].push_back(id); });
-      if (passing.Ends(id)) work.push_back(id);
+    const Passing passing(*graph_, graph_->productive, /*empty=*/false, work_);
+    const auto count = static_cast<uint32_t>(graph_->nodes.size());
+    work_->Add(5 * int64_t{count});
+    const Reversed before = Reverse(count, [&](const auto& edge) {
+      for (NodeId id = 0; id < count; ++id) {
+        passing.Follow(id, [&](NodeId next) { edge(id, next); });
+      }
+    });
+    std::vector<bool> leads(count);
+    std::vector<NodeId> found;
+    for (NodeId id = 0; id < count; ++id) {
+      if (passing.Ends(id)) found.push_back(id);
     }
-    for (const NodeId id : work) leads[id] = true;
-    while (!work.empty()) {
-      const NodeId at = work.back();
-      work.pop_back();
-      for (const NodeId id : before[at]) {
+    for (const NodeId id : found) leads[id] = true;
+    while (!found.empty()) {
+      const NodeId at = found.back();
+      found.pop_back();
+      for (const NodeId id : before.Of(at)) {
         if (leads[id]) continue;
         leads[id] = true;
-        work.push_back(id);
+        found.push_back(id);
       }
     }
     return leads;
@@ -218,7 +238,7 @@ class Finisher {
 
   // Orders rules so that callers before any byte come first; the name of one that calls itself.
   absl::Status FindRanks(const std::vector<std::string>& names) {
-    const Passing passing(*graph_, graph_->nullable, /*empty=*/true);
+    const Passing passing(*graph_, graph_->nullable, /*empty=*/true, work_);
     std::vector<RuleUses> uses(graph_->rules.size());
     for (RuleId rule = 0; rule < uses.size(); ++rule) {
       Walk(passing, rule, [&](NodeId id) {
@@ -227,8 +247,10 @@ class Finisher {
         if (kind == NodeKind::kObject || kind == NodeKind::kArray) return;
         VisitCalled(*graph_, id, [&](RuleId used) {
           (kind == NodeKind::kGoto ? uses[rule].gotos : uses[rule].calls).push_back(used);
+          work_->Add(4);
         });
       });
+      TUTTI_RETURN_IF_ERROR(work_->Spend(4));
     }
     const std::optional<RuleId> culprit = FindRuleRanks(uses, &graph_->rank);
     if (!culprit) return absl::OkStatus();
@@ -241,26 +263,27 @@ class Finisher {
   template <typename Visit>
   void Walk(const Passing& passing, RuleId rule, const Visit& visit) {
     ++walk_;
-    std::vector<NodeId> work = {graph_->rules[rule]};
-    while (!work.empty()) {
-      const NodeId id = work.back();
-      work.pop_back();
+    found_ = {graph_->rules[rule]};
+    while (!found_.empty()) {
+      const NodeId id = found_.back();
+      found_.pop_back();
       if (seen_[id] == walk_) continue;
       seen_[id] = walk_;
-      ++walked_;
+      work_->Add(1);
       visit(id);
-      passing.Follow(id, [&](NodeId next) { work.push_back(next); });
+      passing.Follow(id, [&](NodeId next) { found_.push_back(next); });
     }
   }
 
   Graph* const graph_;
-  std::vector<std::vector<RuleId>> users_;
+  BuildWork* const work_;
+  Reversed users_;
+  std::vector<NodeId> found_;   // of the walk under way
   std::vector<uint32_t> seen_;  // [nodes] the last walk that came by
   uint32_t walk_ = 0;
-  int64_t walked_ = 0;
 };
 
-void FinishObject(Graph* graph, ObjectNode* object) {
+void FinishObject(Graph* graph, ObjectNode* object, BuildWork* work) {
   std::erase_if(object->properties,
                 [&](const auto& property) { return !graph->productive[property.value]; });
   std::erase_if(object->open, [&](const auto& open) {
@@ -276,9 +299,10 @@ void FinishObject(Graph* graph, ObjectNode* object) {
     object->next_required[i] =
         property.required ? static_cast<uint32_t>(i) : object->next_required[i + 1];
     keys.emplace_back(JsonStringText(property.name), static_cast<uint32_t>(i));
+    work->Add(static_cast<int64_t>(8 + property.name.size() / 8));
   }
   object->keys = static_cast<uint32_t>(graph->tries.size());
-  graph->tries.emplace_back(std::move(keys));
+  graph->tries.emplace_back(std::move(keys), /*numbered=*/true, work);
 }
 
 }  // namespace
@@ -325,20 +349,24 @@ uint32_t ArrayNode::AlikeCount(uint32_t count) const {
   return static_cast<uint32_t>(std::max<int64_t>(alike, std::max<int64_t>(1, first.size())));
 }
 
-absl::Status Graph::Finish(const std::vector<std::string>& names) {
+absl::Status Graph::Finish(const std::vector<std::string>& names, BuildWork* work) {
   if (nodes.size() > kNodesMax || rules.size() > kRulesMax) {
     return absl::ResourceExhaustedError(
         Concat("more than ", kNodesMax, " nodes or ", kRulesMax, " rules"));
   }
-  Finisher finisher(this);
+  Finisher finisher(this, work);
+  TUTTI_RETURN_IF_ERROR(finisher.FindUsers());
   TUTTI_ASSIGN_OR_RETURN(productive, finisher.FindRules(/*empty=*/false));
   if (!productive[root]) return absl::InvalidArgumentError("no text satisfies this");
   TUTTI_ASSIGN_OR_RETURN(nullable, finisher.FindRules(/*empty=*/true));
   leads = finisher.FindLeads();
   TUTTI_RETURN_IF_ERROR(finisher.FindRanks(names));
-  const Passing passing(*this, productive, /*empty=*/false);
+  const Passing passing(*this, productive, /*empty=*/false, work);
   for (ArrayNode& array : arrays) array.max = passing.ArrayMax(array);
-  for (ObjectNode& object : objects) FinishObject(this, &object);
+  for (ObjectNode& object : objects) {
+    FinishObject(this, &object, work);
+    TUTTI_RETURN_IF_ERROR(work->Spend(8));
+  }
   return absl::OkStatus();
 }
 

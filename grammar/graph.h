@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "grammar/build_work.h"
 #include "grammar/char_decoder.h"
 #include "grammar/char_set.h"
 #include "grammar/number_machine.h"
@@ -182,8 +183,8 @@ struct Graph {
   // Says of every rule and node what is said of it above, and of objects and arrays; properties
   // that can have no value go. `names` of the rules, for errors; may be empty.
   // Errors: InvalidArgument when there is no text at all, or a rule calls itself before any byte;
-  // ResourceExhausted beyond kNodesMax or kRulesMax.
-  absl::Status Finish(const std::vector<std::string>& names);
+  // ResourceExhausted beyond kNodesMax or kRulesMax, or as BuildWork's.
+  absl::Status Finish(const std::vector<std::string>& names, BuildWork* work);
 };
 
 }  // namespace tutti::grammar

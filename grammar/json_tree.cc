@@ -1,6 +1,7 @@
 #include "grammar/json_tree.h"
 
 #include <algorithm>
+#include <bit>
 #include <nlohmann/json.hpp>
 
 #include "grammar/limits.h"
@@ -18,6 +19,8 @@ std::string_view NameAt(const JsonValue& object, uint32_t index) {
 // Builds the tree from the parser's events, so that nothing is held beyond the limits.
 class TreeBuilder : public nlohmann::json_sax<json> {
  public:
+  explicit TreeBuilder(BuildWork* work) : work_(*work) {}
+
   JsonValue& root() { return root_; }
   const std::string& error() const { return error_; }
 
@@ -34,7 +37,11 @@ class TreeBuilder : public nlohmann::json_sax<json> {
   bool binary(binary_t&) override { return Fail("holds binary data"); }
   bool start_object(size_t) override { return Open(JsonValue::Kind::kObject); }
   bool start_array(size_t) override { return Open(JsonValue::Kind::kArray); }
-  bool end_array() override { return Close(); }
+  bool end_array() override {
+    JsonValue& array = *open_.back();
+    for (const JsonValue& item : array.items) array.weight += item.weight;
+    return Close();
+  }
 
   bool key(string_t& name) override {
     open_.back()->members.push_back({std::move(name), {}});
@@ -43,6 +50,12 @@ class TreeBuilder : public nlohmann::json_sax<json> {
 
   bool end_object() override {
     JsonValue& object = *open_.back();
+    const auto look = static_cast<uint32_t>(4 + std::bit_width(object.members.size()));
+    work_.Add(static_cast<int64_t>(look * object.members.size()));
+    for (const JsonValue::Member& member : object.members) {
+      object.name_bits |= JsonValue::NameBit(member.name);
+      object.weight += look + static_cast<uint32_t>(member.name.size() / 8) + member.value.weight;
+    }
     for (uint32_t i = 0; i < object.members.size(); ++i) object.by_name.push_back(i);
     std::sort(object.by_name.begin(), object.by_name.end(),
               [&](uint32_t a, uint32_t b) { return NameAt(object, a) < NameAt(object, b); });
@@ -66,6 +79,9 @@ class TreeBuilder : public nlohmann::json_sax<json> {
   }
 
   bool Number(std::string text) {
+    if (text.size() > kNumberCharactersMax) {
+      return Fail(Concat("a number of more than ", kNumberCharactersMax, " characters"));
+    }
     return Add({.kind = JsonValue::Kind::kNumber, .text = std::move(text)});
   }
 
@@ -79,23 +95,25 @@ class TreeBuilder : public nlohmann::json_sax<json> {
     return &(parent.members.back().value = std::move(value));
   }
 
-  bool Add(JsonValue value) {
+  bool Count() {
     if (++values_ > kSourceValuesMax) {
       return Fail(Concat("more than ", kSourceValuesMax, " values"));
     }
+    return work_.Spend(10).ok() || Fail("");
+  }
+
+  bool Add(JsonValue value) {
+    value.weight = static_cast<uint32_t>(2 + value.text.size() / 8);
     Place(std::move(value));
-    return true;
+    return Count();
   }
 
   bool Open(JsonValue::Kind kind) {
     if (open_.size() >= static_cast<size_t>(kSourceDepthMax)) {
       return Fail(Concat("nested deeper than ", kSourceDepthMax));
     }
-    if (++values_ > kSourceValuesMax) {
-      return Fail(Concat("more than ", kSourceValuesMax, " values"));
-    }
-    open_.push_back(Place({.kind = kind}));
-    return true;
+    open_.push_back(Place({.kind = kind, .weight = 2}));
+    return Count();
   }
 
   bool Close() {
@@ -107,6 +125,7 @@ class TreeBuilder : public nlohmann::json_sax<json> {
   // Stays valid while its parent grows only at its end: a container is open only while it is its
   // parent's last value.
   std::vector<JsonValue*> open_;
+  BuildWork& work_;
   size_t values_ = 0;
   std::string error_;
 };
@@ -149,9 +168,45 @@ void AppendJson(const JsonValue& value, std::string* out) {
   }
 }
 
+void AppendSame(const JsonValue& value, std::string* out) {
+  switch (value.kind) {
+    case JsonValue::Kind::kNumber: {
+      const Decimal decimal = ToDecimal(value.text);
+      *out += Concat(decimal.negative ? "-" : "+", decimal.digits, "e", decimal.exponent);
+      return;
+    }
+    case JsonValue::Kind::kArray:
+      *out += '[';
+      for (const JsonValue& item : value.items) {
+        AppendSame(item, out);
+        *out += ',';
+      }
+      *out += ']';
+      return;
+    case JsonValue::Kind::kObject:
+      *out += '{';
+      for (const uint32_t i : value.by_name) {
+        *out += JsonStringText(value.members[i].name) + ':';
+        AppendSame(value.members[i].value, out);
+        *out += ',';
+      }
+      *out += '}';
+      return;
+    default:
+      AppendJson(value, out);
+  }
+}
+
 }  // namespace
 
+int64_t JsonValue::find_cost() const { return 2 + std::bit_width(members.size()); }
+
+int64_t JsonValue::look_cost() const {
+  return members.size() <= 16 ? 12 : 12 * std::bit_width(members.size());
+}
+
 const JsonValue::Member* JsonValue::FindMember(std::string_view name) const {
+  if ((name_bits & NameBit(name)) == 0) return nullptr;
   const auto found =
       std::lower_bound(by_name.begin(), by_name.end(), name,
                        [&](uint32_t i, std::string_view key) { return members[i].name < key; });
@@ -164,13 +219,16 @@ const JsonValue* JsonValue::Find(std::string_view name) const {
   return member == nullptr ? nullptr : &member->value;
 }
 
-absl::StatusOr<JsonValue> ParseJsonTree(std::string_view text) {
+absl::StatusOr<JsonValue> ParseJsonTree(std::string_view text, BuildWork* work) {
+  TUTTI_RETURN_IF_ERROR(work->Spend(static_cast<int64_t>(text.size() / 3)));
   // The parser would take it for the end.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return absl::InvalidArgumentError(Concat("not JSON at byte ", nul + 1));
   }
-  TreeBuilder builder;
-  if (json::sax_parse(text.begin(), text.end(), &builder)) return std::move(builder.root());
+  TreeBuilder builder(work);
+  const bool parsed = json::sax_parse(text.begin(), text.end(), &builder);
+  TUTTI_RETURN_IF_ERROR(work->Spend(0));
+  if (parsed) return std::move(builder.root());
   return absl::InvalidArgumentError(builder.error());
 }
 
@@ -259,6 +317,12 @@ bool SameValue(const JsonValue& a, const JsonValue& b) {
       });
   }
   return false;
+}
+
+std::string SameText(const JsonValue& value) {
+  std::string out;
+  AppendSame(value, &out);
+  return out;
 }
 
 }  // namespace tutti::grammar

@@ -22,8 +22,8 @@ inline constexpr size_t kPrefaceBytesMax = 256;
 inline constexpr size_t kSearchBytesMax = 1024;
 inline constexpr size_t kSearchEntriesMax = 1'000'000;
 
-// JSON values of a source, each held as a node of some 100 bytes: 40 MB at most.
-inline constexpr size_t kSourceValuesMax = 400'000;
+// JSON values of a source, each held as a node of 136 bytes: 27 MB at most.
+inline constexpr size_t kSourceValuesMax = 200'000;
 
 // Bytes of one regular expression: the longest `pattern` known to us has 8 kB.
 inline constexpr size_t kRegexBytesMax = 64 << 10;
@@ -64,9 +64,12 @@ inline constexpr size_t kKeyPatternsMax = 4;
 // Schemas that allOf and $ref bring together in one place.
 inline constexpr size_t kConjunctsMax = 256;
 
-// Steps of building a grammar: a schema looked at, a key compared, a value checked. One takes some
-// 100 ns.
-inline constexpr int64_t kBuildWorkMax = 500'000;
+// Units of work of making a grammar (build_work.h): less than 100 ms. Of 8,845 schemas of MaskBench
+// none takes a third of them; 10,000 properties take nearly all.
+inline constexpr int64_t kBuildWorkMax = 2'900'000;
+
+// Characters of a number: a double that is written out has at most 1,075.
+inline constexpr size_t kNumberCharactersMax = 1'100;
 
 // Digits of a number before its point, and behind it. A double has at most 309 before it.
 inline constexpr int kNumberDigitsMax = 320;
@@ -91,10 +94,17 @@ inline constexpr int64_t kOperationWorkMax = 200'000;
 // Readings of one state: ways in which the text so far can be read. Those schemas have at most 100.
 inline constexpr size_t kReadingsMax = 2'000;
 
-// Bytes that an automaton holds of configurations and of masks before it forgets them; they are
-// made again when they are needed. A mask over 151,936 tokens has 19 kB.
-inline constexpr size_t kAutomatonBytesMax = 48 << 20;
-inline constexpr size_t kMaskBytesMax = 16 << 20;
+// Bytes that an automaton holds of states and of masks before it forgets them; they are made again
+// when they are needed. One operation may take as much again, and so may what is kept because texts
+// are there: some 60 bytes for each of their open brackets. A mask over 151,936 tokens has 19 kB at
+// most.
+inline constexpr size_t kAutomatonBytesMax = 16 << 20;
+inline constexpr size_t kMaskBytesMax = 8 << 20;
+
+// Places of a text that its matcher keeps: so many of its last ones, that drafts may be taken back,
+// and before them one in so many bytes, from which it reads again where more is taken back.
+inline constexpr size_t kLastPlaces = 32;
+inline constexpr size_t kPlaceBytes = 1024;
 
 // Longest token that a mask may allow; the longest of Qwen's has 128 bytes. Counters that are
 // farther from their bounds than this allow the same tokens.

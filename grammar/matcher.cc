@@ -1,7 +1,6 @@
 #include "grammar/matcher.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "base/check.h"
@@ -13,25 +12,33 @@ namespace tutti::grammar {
 Matcher::Matcher(std::shared_ptr<Automaton> automaton) : automaton_(std::move(automaton)) {}
 
 absl::Status Matcher::Begin() {
-  automaton_->BeginOperation();
-  if (generation_ == automaton_->generation()) return absl::OkStatus();
-  states_.clear();
-  generation_ = 0;
-  TUTTI_ASSIGN_OR_RETURN(Automaton::StateId state, automaton_->Start());
-  std::vector<Automaton::StateId> states = {state};
-  uint32_t begin = 0;
-  for (const uint32_t end : ends_) {
-    // What was allowed once is allowed now.
-    automaton_->ContinueOperation();
-    TUTTI_ASSIGN_OR_RETURN(
-        state, Follow(state, std::string_view(text_).substr(begin, end - begin), begin));
-    states.push_back(state);
-    begin = end;
+  TUTTI_RETURN_IF_ERROR(automaton_->BeginOperation());
+  if (kept_.empty()) {
+    TUTTI_ASSIGN_OR_RETURN(const Automaton::StateId start, automaton_->Start());
+    Keep(0, start);
   }
-  automaton_->ContinueOperation();
-  states_ = std::move(states);
-  generation_ = automaton_->generation();
+  while (kept_.back().accepted < ends_.size()) {
+    // What was allowed once is allowed now.
+    const size_t accepted = kept_.back().accepted;
+    const size_t begin = EndOf(accepted);
+    TUTTI_ASSIGN_OR_RETURN(
+        const Automaton::StateId state,
+        Follow(kept_.back().place.state(),
+               std::string_view(text_).substr(begin, EndOf(accepted + 1) - begin), begin));
+    Keep(accepted + 1, state);
+    TUTTI_RETURN_IF_ERROR(automaton_->BeginOperation());
+  }
   return absl::OkStatus();
+}
+
+void Matcher::Keep(size_t accepted, Automaton::StateId state) {
+  kept_.push_back({accepted, Automaton::Place(automaton_.get(), state)});
+  // The one that is no longer among the last goes, unless there is none near before it.
+  if (kept_.size() < kLastPlaces + 2) return;
+  const size_t leaving = kept_.size() - kLastPlaces - 1;
+  if (EndOf(kept_[leaving].accepted) - EndOf(kept_[leaving - 1].accepted) < kPlaceBytes) {
+    kept_.erase(kept_.begin() + static_cast<int64_t>(leaving));
+  }
 }
 
 absl::StatusOr<Automaton::StateId> Matcher::Follow(Automaton::StateId from, std::string_view bytes,
@@ -39,7 +46,11 @@ absl::StatusOr<Automaton::StateId> Matcher::Follow(Automaton::StateId from, std:
   const size_t begin = at;
   for (const char byte : bytes) {
     // A long text is as many operations as it would be as tokens.
-    if ((at - begin) % kTokenBytesMax == kTokenBytesMax - 1) automaton_->ContinueOperation();
+    if ((at - begin) % kTokenBytesMax == kTokenBytesMax - 1) {
+      const Automaton::Place place(automaton_.get(), from);
+      TUTTI_RETURN_IF_ERROR(automaton_->BeginOperation());
+      from = place.state();
+    }
     TUTTI_ASSIGN_OR_RETURN(from, automaton_->Step(from, static_cast<uint8_t>(byte)));
     if (from == Automaton::kDead) {
       return absl::InvalidArgumentError(
@@ -57,10 +68,10 @@ absl::Status Matcher::Accept(std::string_view bytes) {
   }
   TUTTI_RETURN_IF_ERROR(Begin());
   TUTTI_ASSIGN_OR_RETURN(const Automaton::StateId state,
-                         Follow(states_.back(), bytes, text_.size()));
+                         Follow(kept_.back().place.state(), bytes, text_.size()));
   text_ += bytes;
   ends_.push_back(static_cast<uint32_t>(text_.size()));
-  states_.push_back(state);
+  Keep(ends_.size(), state);
   return absl::OkStatus();
 }
 
@@ -97,35 +108,30 @@ absl::Status Matcher::Mask(std::span<uint32_t> words) {
     return absl::OkStatus();
   }
   TUTTI_RETURN_IF_ERROR(Begin());
-  TUTTI_ASSIGN_OR_RETURN(const std::span<const uint32_t> mask, automaton_->Mask(states_.back()));
-  std::copy(mask.begin(), mask.end(), words.begin());
+  TUTTI_ASSIGN_OR_RETURN(const TokenMask* const mask, automaton_->Mask(kept_.back().place.state()));
+  mask->CopyTo(words);
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<TokenId>> Matcher::ForcedToken() {
   if (ended_) return std::nullopt;
   TUTTI_RETURN_IF_ERROR(Begin());
-  TUTTI_ASSIGN_OR_RETURN(const std::span<const uint32_t> mask, automaton_->Mask(states_.back()));
-  std::optional<TokenId> only;
-  for (size_t i = 0; i < mask.size(); ++i) {
-    if (mask[i] == 0) continue;
-    if (only || !std::has_single_bit(mask[i])) return std::nullopt;
-    only = static_cast<TokenId>(i * 32) + std::countr_zero(mask[i]);
-  }
-  return only;
+  TUTTI_ASSIGN_OR_RETURN(const TokenMask* const mask, automaton_->Mask(kept_.back().place.state()));
+  return mask->Only();
 }
 
 absl::StatusOr<bool> Matcher::IsComplete() {
   TUTTI_RETURN_IF_ERROR(Begin());
-  return automaton_->IsComplete(states_.back());
+  return automaton_->IsComplete(kept_.back().place.state());
 }
 
 absl::StatusOr<bool> Matcher::IsFinal() {
   TUTTI_RETURN_IF_ERROR(Begin());
-  if (!automaton_->IsComplete(states_.back())) return false;
+  const Automaton::StateId state = kept_.back().place.state();
+  if (!automaton_->IsComplete(state)) return false;
   for (int byte = 0; byte < 256; ++byte) {
     TUTTI_ASSIGN_OR_RETURN(const Automaton::StateId next,
-                           automaton_->Step(states_.back(), static_cast<uint8_t>(byte)));
+                           automaton_->Step(state, static_cast<uint8_t>(byte)));
     if (next != Automaton::kDead) return false;
   }
   return true;
@@ -136,7 +142,7 @@ void Matcher::Rollback(size_t count) {
   if (count == 0) return;
   ends_.resize(ends_.size() - count);
   text_.resize(ends_.empty() ? 0 : ends_.back());
-  if (states_.size() > ends_.size() + 1) states_.resize(ends_.size() + 1);
+  while (!kept_.empty() && kept_.back().accepted > ends_.size()) kept_.pop_back();
   ended_ = false;
 }
 

@@ -54,16 +54,25 @@ class Matcher {
   int64_t work() const { return automaton_->work(); }
 
  private:
-  // Brings `state_` up to date when the automaton has forgotten.
+  // A place of the text, behind so many calls.
+  struct Kept {
+    size_t accepted = 0;
+    Automaton::Place place;
+  };
+
+  // Begins an operation where the text is at its end; reads it again from the last place that is
+  // kept where much was taken back.
   absl::Status Begin();
   absl::StatusOr<Automaton::StateId> Follow(Automaton::StateId from, std::string_view bytes,
                                             size_t at);
+  void Keep(size_t accepted, Automaton::StateId state);
+  size_t EndOf(size_t accepted) const { return accepted == 0 ? 0 : ends_[accepted - 1]; }
 
   const std::shared_ptr<Automaton> automaton_;
   std::string text_;
-  std::vector<uint32_t> ends_;              // of what was accepted, in text_
-  std::vector<Automaton::StateId> states_;  // [accepted + 1]
-  uint64_t generation_ = 0;                 // of states_
+  std::vector<uint32_t> ends_;  // of what was accepted, in text_
+  // By ascending places: the beginning, one in kPlaceBytes, and the last ones, each of them.
+  std::vector<Kept> kept_;
   bool ended_ = false;
 };
 

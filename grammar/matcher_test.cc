@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "grammar/grammar_testing.h"
+#include "grammar/limits.h"
 
 namespace tutti::grammar {
 namespace {
@@ -87,6 +88,59 @@ TEST(MatcherTest, MasksDependOnBytesAlone) {
     }
     EXPECT_EQ(AllowedIds(&fresh), AllowedIds(&bytes)) << length;
   }
+}
+
+// More is taken back than the matcher keeps places for.
+TEST(MatcherTest, TakesMuchBack) {
+  const auto automaton =
+      MakeAutomaton(SourceKind::kJsonSchema,
+                    R"({"type":"array","maxItems":2500,"items":{"maxLength":3}})", {"\"ab", "\","});
+  Matcher matcher(automaton);
+  ASSERT_TRUE(matcher.Accept("[").ok());
+  for (int i = 0; i < 2'000; ++i) {
+    ASSERT_TRUE(matcher.AcceptToken(256).ok());
+    ASSERT_TRUE(matcher.AcceptToken(257).ok());
+  }
+  for (const size_t left : {size_t{3'001}, size_t{2'990}, size_t{2'500}, size_t{700}, size_t{0}}) {
+    matcher.Rollback(matcher.accepted() - left);
+    Matcher fresh(automaton);
+    ASSERT_TRUE(fresh.Accept(matcher.text()).ok());
+    EXPECT_EQ(AllowedIds(&matcher), AllowedIds(&fresh)) << left;
+  }
+}
+
+// A text of more states than are held: what was read is not read again, and masks stay what they
+// were, also of others that are somewhere else in the same automaton.
+TEST(MatcherTest, GoesOnWhereTheAutomatonForgot) {
+  const std::string_view schema =
+      R"({"type":"array","items":{"type":"string","maxLength":900000,"pattern":"^[a-y]*$"}})";
+  const auto automaton = MakeAutomaton(SourceKind::kJsonSchema, schema, {std::string(100, 'x')});
+  Matcher other(automaton);
+  ASSERT_TRUE(other.Accept("[\"" + std::string(899'999, 'y')).ok());
+  EXPECT_GT(automaton->forgotten(), 0U);
+  const std::vector<TokenId> other_allowed = AllowedIds(&other);
+  EXPECT_THAT(other_allowed, testing::Contains('y'));
+  EXPECT_THAT(other_allowed, testing::Not(testing::Contains('z')));
+  Matcher matcher(automaton);
+  ASSERT_TRUE(matcher.Accept("[\"").ok());
+  const uint64_t before = automaton->forgotten();
+  int64_t most = 0;
+  for (int i = 0; i < 8'000; ++i) {
+    ASSERT_TRUE(matcher.AcceptToken(256).ok());
+    most = std::max(most, matcher.work());
+    EXPECT_LE(automaton->bytes(), 2 * kAutomatonBytesMax + kMaskBytesMax);
+  }
+  EXPECT_GT(automaton->forgotten(), before);
+  EXPECT_LE(most, 2'000);
+  EXPECT_EQ(AllowedIds(&other), other_allowed);
+  Matcher fresh(MakeAutomaton(SourceKind::kJsonSchema, schema, {std::string(100, 'x')}));
+  ASSERT_TRUE(fresh.Accept(matcher.text()).ok());
+  EXPECT_EQ(AllowedIds(&matcher), AllowedIds(&fresh));
+  Matcher copy = matcher;
+  ASSERT_TRUE(copy.Accept(std::string(99'999, 'a')).ok());
+  EXPECT_TRUE(copy.Accept("a").ok());
+  EXPECT_FALSE(copy.Accept("a").ok());
+  EXPECT_EQ(AllowedIds(&matcher), AllowedIds(&fresh));
 }
 
 // A mask says of each token what accepting its bytes says.

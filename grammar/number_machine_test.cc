@@ -98,6 +98,28 @@ TEST(NumberMachineTest, DecimalsLeadSomewhere) {
   EXPECT_FALSE(machine.possible());
 }
 
+// Zero is below the least decimal, however many decimals it has.
+TEST(NumberMachineTest, DecimalsNextToZero) {
+  const std::string zeros(24, '0');
+  for (const bool exclusive : {false, true}) {
+    NumberMachine above{.kind = NumberMachine::Kind::kDecimal};
+    above.low = {{ToDecimal("0")}, exclusive};
+    NumberMachine below{.kind = NumberMachine::Kind::kDecimal};
+    below.high = {{ToDecimal("0.0e5")}, exclusive};
+    for (size_t digits = 1; digits <= 15; ++digits) {
+      bool prefix = false;
+      const std::string number = "0." + zeros + std::string(digits, '7');
+      EXPECT_TRUE(IsNumber(above, number, &prefix)) << number;
+      EXPECT_FALSE(IsNumber(above, "-" + number, &prefix)) << number;
+      EXPECT_TRUE(IsNumber(below, "-" + number, &prefix)) << number;
+      EXPECT_FALSE(IsNumber(below, number, &prefix)) << number;
+    }
+    bool prefix = false;
+    EXPECT_EQ(IsNumber(above, "0.0", &prefix), !exclusive);
+    EXPECT_EQ(IsNumber(below, "0.0", &prefix), !exclusive);
+  }
+}
+
 TEST(NumberMachineTest, FarDigitsAreAlike) {
   const NumberMachine any{.kind = NumberMachine::Kind::kAny};
   NumberMachine::State state;

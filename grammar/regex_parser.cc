@@ -37,10 +37,14 @@ std::optional<CharSet> SetOfEscape(char letter) {
       return WordCharacters();
     case 'W':
       return WordCharacters().Complement();
-    case 's':
-      return CharSet(kBlanks);
-    case 'S':
-      return NoBlanks();
+    case 's': {
+      static const CharSet kSet(kBlanks);
+      return kSet;
+    }
+    case 'S': {
+      static const CharSet kSet = NoBlanks();
+      return kSet;
+    }
     default:
       return std::nullopt;
   }
@@ -256,6 +260,7 @@ class RegexParser {
       TUTTI_ASSIGN_OR_RETURN(const ClassPart first, ParseClassPart());
       if (first.set) {
         ranges.insert(ranges.end(), first.set->ranges().begin(), first.set->ranges().end());
+        if (ranges.size() > kCharRangesMax) return Error("a class of too many ranges");
         continue;
       }
       uint32_t last = first.character;
@@ -278,11 +283,13 @@ class RegexParser {
 
 }  // namespace
 
-absl::StatusOr<RegexTree> ParseRegex(std::string_view text) {
+absl::StatusOr<RegexTree> ParseRegex(std::string_view text, BuildWork* work) {
   if (text.size() > kRegexBytesMax) {
     return absl::InvalidArgumentError(
         Concat(text.size(), " bytes of expression, the limit is ", kRegexBytesMax));
   }
+  // A part of the tree for each character; a set such as \S has a dozen ranges.
+  TUTTI_RETURN_IF_ERROR(work->Spend(static_cast<int64_t>(text.size() * 10)));
   return RegexParser(text).Parse();
 }
 

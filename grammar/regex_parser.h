@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "grammar/build_work.h"
 #include "grammar/char_set.h"
 
 namespace tutti::grammar {
@@ -32,6 +33,6 @@ struct RegexTree {
 
 // Errors: InvalidArgument with what is wrong and the byte: no expression, a part that is refused,
 // longer than kRegexBytesMax, deeper than kSourceDepthMax, a count beyond kRegexCountMax.
-absl::StatusOr<RegexTree> ParseRegex(std::string_view text);
+absl::StatusOr<RegexTree> ParseRegex(std::string_view text, BuildWork* work);
 
 }  // namespace tutti::grammar

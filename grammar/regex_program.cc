@@ -1,11 +1,14 @@
 #include "grammar/regex_program.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "grammar/limits.h"
+#include "grammar/reversed.h"
 #include "grammar/text_cursor.h"
 #include "grammar/text_pieces.h"
 
@@ -17,6 +20,7 @@ class RegexProgram::Emitter {
   Emitter(RegexProgram* program, size_t most) : program_(program), most_(most) {}
 
   bool full() const { return full_; }
+  size_t parts() const { return parts_; }
 
   uint32_t Add(Instruction instruction) {
     if (program_->code_.size() >= most_) full_ = true;
@@ -33,6 +37,13 @@ class RegexProgram::Emitter {
     return found->second;
   }
 
+  // Of a part that may be emitted many times.
+  uint32_t SetIndexOf(const RegexTree& tree) {
+    const auto [found, added] = tree_indexes_.try_emplace(&tree, 0);
+    if (added) found->second = SetIndex(tree.set);
+    return found->second;
+  }
+
   void Emit(const RegexTree& tree) {
     // Parts without instructions count too: ((){9999}){9999}.
     if (++parts_ > 4 * kRegexInstructionsMax) full_ = true;
@@ -41,7 +52,7 @@ class RegexProgram::Emitter {
       case RegexTree::Kind::kEmpty:
         return;
       case RegexTree::Kind::kSet:
-        Add({Op::kSet, SetIndex(tree.set)});
+        Add({Op::kSet, SetIndexOf(tree)});
         return;
       case RegexTree::Kind::kBegin:
         Add({Op::kBegin});
@@ -106,17 +117,20 @@ class RegexProgram::Emitter {
   RegexProgram* const program_;
   const size_t most_;
   std::map<CharSet, uint32_t> set_indexes_;
+  absl::flat_hash_map<const RegexTree*, uint32_t> tree_indexes_;
   size_t parts_ = 0;
   bool full_ = false;
 };
 
-absl::StatusOr<RegexProgram> RegexProgram::Compile(const RegexTree& tree, bool whole) {
+absl::StatusOr<RegexProgram> RegexProgram::Compile(const RegexTree& tree, bool whole,
+                                                   BuildWork* work) {
   RegexProgram program;
   Emitter emitter(&program, kRegexInstructionsMax);
   if (!whole) emitter.EmitAnything();
   emitter.Emit(tree);
   if (!whole) program.tail_ = emitter.EmitAnything();
   emitter.Add({Op::kMatch});
+  work->Add(static_cast<int64_t>(program.code_.size() * 12 + emitter.parts() / 2));
   if (emitter.full()) {
     return absl::ResourceExhaustedError(
         Concat("with its repetitions written out an expression of more than ",
@@ -126,7 +140,8 @@ absl::StatusOr<RegexProgram> RegexProgram::Compile(const RegexTree& tree, bool w
   return program;
 }
 
-absl::StatusOr<RegexProgram> RegexProgram::OfNames(std::vector<std::string> names) {
+absl::StatusOr<RegexProgram> RegexProgram::OfNames(std::vector<std::string> names,
+                                                   BuildWork* work) {
   std::sort(names.begin(), names.end());
   RegexProgram program;
   Emitter emitter(&program, kRegexInstructionsAllMax);
@@ -136,10 +151,10 @@ absl::StatusOr<RegexProgram> RegexProgram::OfNames(std::vector<std::string> name
     uint32_t entry;  // a jump that leads here once it is known where that is
   };
   std::vector<uint32_t> ends;
-  std::vector<Group> work = {{0, names.size(), 0, emitter.Add({Op::kJump})}};
-  while (!work.empty() && !emitter.full()) {
-    Group group = work.back();
-    work.pop_back();
+  std::vector<Group> groups = {{0, names.size(), 0, emitter.Add({Op::kJump})}};
+  while (!groups.empty() && !emitter.full()) {
+    Group group = groups.back();
+    groups.pop_back();
     emitter.at(group.entry).a = emitter.here();
     const bool may_end = group.begin < group.end && names[group.begin].size() == group.depth;
     if (may_end) ++group.begin;
@@ -152,7 +167,7 @@ absl::StatusOr<RegexProgram> RegexProgram::OfNames(std::vector<std::string> name
       while (end < group.end && names[end].starts_with(common)) ++end;
       const uint32_t split = emitter.Add({Op::kSplit});
       emitter.Add({Op::kSet, emitter.SetIndex(one)});
-      work.push_back({group.begin, end, common.size(), emitter.Add({Op::kJump})});
+      groups.push_back({group.begin, end, common.size(), emitter.Add({Op::kJump})});
       if (!emitter.full()) emitter.at(split) = {Op::kSplit, split + 1, emitter.here()};
       group.begin = end;
     }
@@ -163,6 +178,8 @@ absl::StatusOr<RegexProgram> RegexProgram::OfNames(std::vector<std::string> name
       emitter.Add({Op::kSet, emitter.SetIndex(CharSet())});
     }
   }
+  work->Add(
+      static_cast<int64_t>(program.code_.size() * 5 + names.size() * std::bit_width(names.size())));
   if (emitter.full()) {
     return absl::ResourceExhaustedError(
         Concat("names of more than ", kRegexInstructionsAllMax, " instructions"));
@@ -177,22 +194,23 @@ absl::StatusOr<RegexProgram> RegexProgram::OfNames(std::vector<std::string> name
 void RegexProgram::Finish() {
   ends_.assign(code_.size(), false);
   leads_.assign(code_.size(), false);
-  std::vector<std::vector<uint32_t>> before(code_.size());
-  for (uint32_t i = 0; i < code_.size(); ++i) {
-    const Instruction& instruction = code_[i];
-    if (instruction.op == Op::kSplit || instruction.op == Op::kJump) {
-      before[instruction.a].push_back(i);
-      if (instruction.op == Op::kSplit) before[instruction.b].push_back(i);
-    } else if (instruction.op != Op::kMatch) {
-      before[i + 1].push_back(i);
+  const Reversed before = Reverse(static_cast<uint32_t>(code_.size()), [&](const auto& edge) {
+    for (uint32_t i = 0; i < code_.size(); ++i) {
+      const Instruction& instruction = code_[i];
+      if (instruction.op == Op::kSplit || instruction.op == Op::kJump) {
+        edge(i, instruction.a);
+        if (instruction.op == Op::kSplit) edge(i, instruction.b);
+      } else if (instruction.op != Op::kMatch) {
+        edge(i, i + 1);
+      }
     }
-  }
+  });
   std::vector<uint32_t> work = {static_cast<uint32_t>(code_.size()) - 1};
   ends_.back() = true;
   while (!work.empty()) {
     const uint32_t at = work.back();
     work.pop_back();
-    for (const uint32_t i : before[at]) {
+    for (const uint32_t i : before.Of(at)) {
       if (code_[i].op == Op::kSet || code_[i].op == Op::kBegin || ends_[i]) continue;
       ends_[i] = true;
       work.push_back(i);
@@ -205,7 +223,7 @@ void RegexProgram::Finish() {
   while (!work.empty()) {
     const uint32_t at = work.back();
     work.pop_back();
-    for (const uint32_t i : before[at]) {
+    for (const uint32_t i : before.Of(at)) {
       const Op op = code_[i].op;
       // A character before a $ or behind a ^ leads nowhere.
       if (op == Op::kBegin || op == Op::kEnd || leads_[i]) continue;
@@ -214,6 +232,9 @@ void RegexProgram::Finish() {
       work.push_back(i);
     }
   }
+  Scratch scratch{.seen = std::vector<uint32_t>(code_.size()), .step = 1};
+  Close(0, /*at_begin=*/true, &scratch, &start_);
+  start_ = InOrder(std::move(start_));
 }
 
 // Adds the instructions that take a character and are reached from `from` without one.
@@ -222,6 +243,7 @@ void RegexProgram::Close(uint32_t from, bool at_begin, Scratch* scratch, Reached
   while (!scratch->work.empty()) {
     const uint32_t at = scratch->work.back();
     scratch->work.pop_back();
+    ++scratch->visited;
     if (scratch->seen[at] == scratch->step) continue;
     scratch->seen[at] = scratch->step;
     if (ends_[at]) reached->accepts = true;
@@ -252,21 +274,18 @@ RegexProgram::Reached RegexProgram::InOrder(Reached reached) const {
   return reached;
 }
 
-RegexProgram::Reached RegexProgram::Start() const {
-  Scratch scratch{.seen = std::vector<uint32_t>(code_.size()), .step = 1};
-  Reached reached;
-  Close(0, /*at_begin=*/true, &scratch, &reached);
-  return InOrder(std::move(reached));
-}
-
-RegexProgram::Reached RegexProgram::Step(const std::vector<uint32_t>& at,
-                                         const std::vector<bool>& in_set, Scratch* scratch) const {
+RegexProgram::Reached RegexProgram::Step(const std::vector<uint32_t>& at, uint32_t character,
+                                         Scratch* scratch) const {
   scratch->seen.resize(code_.size());
   ++scratch->step;
   Reached reached;
   for (const uint32_t i : at) {
-    if (in_set[code_[i].a]) Close(i + 1, /*at_begin=*/false, scratch, &reached);
+    if (sets_[code_[i].a].Contains(character)) {
+      Close(i + 1, /*at_begin=*/false, scratch, &reached);
+    }
   }
+  // They are put in order.
+  scratch->visited += static_cast<int64_t>(2 * at.size() + 4 * reached.at.size());
   return InOrder(std::move(reached));
 }
 

@@ -21,7 +21,8 @@ absl::StatusOr<std::optional<NodeId>> SchemaReader::BuildArray(const PlainSchema
     for (const JsonValue* schema : schemas) {
       if (const JsonValue* item = ItemSchema(&source_, *schema, i)) parts.push_back({item, false});
     }
-    const RuleId rule = RuleFor(std::move(parts));
+    TUTTI_RETURN_IF_ERROR(source_.Spend(24 + 12 * static_cast<int64_t>(schemas.size())));
+    TUTTI_ASSIGN_OR_RETURN(const RuleId rule, RuleFor(std::move(parts)));
     if (i < first) {
       array.first.push_back(rule);
     } else {

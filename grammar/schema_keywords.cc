@@ -72,10 +72,17 @@ bool IsSchema(const JsonValue& value) {
 }
 
 bool AllSchemas(const JsonValue& value) {
-  if (value.is(JsonValue::Kind::kArray))
-    return std::all_of(value.items.begin(), value.items.end(), IsSchema);
-  return std::all_of(value.members.begin(), value.members.end(),
+  return std::all_of(value.items.begin(), value.items.end(), IsSchema) &&
+         std::all_of(value.members.begin(), value.members.end(),
                      [](const JsonValue::Member& member) { return IsSchema(member.value); });
+}
+
+bool SaysAloneBy(std::string_view name) {
+  if (name == "$ref" || name == "allOf" || name == "anyOf" || name == "oneOf") return false;
+  return name == "type" || name == "const" || name == "required" || name == "items" ||
+         name == "additionalItems" ||
+         std::any_of(kServed.begin(), kServed.end(),
+                     [&](const Keyword& keyword) { return keyword.name == name; });
 }
 
 }  // namespace
@@ -83,13 +90,18 @@ bool AllSchemas(const JsonValue& value) {
 absl::Status SchemaSource::Check(const JsonValue& schema) {
   if (!checked_.try_emplace(&schema, true).second) return absl::OkStatus();
   if (!IsSchema(schema)) return Error(schema, "", "no schema, which is an object or a boolean");
-  TUTTI_RETURN_IF_ERROR(Spend(1 + static_cast<int64_t>(schema.members.size())));
+  TUTTI_RETURN_IF_ERROR(Spend(4 + 8 * static_cast<int64_t>(schema.members.size())));
   // Draft 7: what stands beside a reference says nothing.
   const bool hidden = draft7_ && schema.Find("$ref") != nullptr;
+  bool alone = schema.is(JsonValue::Kind::kBoolean);
   for (const JsonValue::Member& member : schema.members) {
     if (hidden && member.name != "$ref") continue;
+    TUTTI_RETURN_IF_ERROR(
+        Spend(static_cast<int64_t>(member.value.items.size() + member.value.members.size()) / 4));
     TUTTI_RETURN_IF_ERROR(CheckKeyword(schema, member));
+    alone |= SaysAloneBy(member.name);
   }
+  checked_[&schema] = alone;
   return absl::OkStatus();
 }
 
@@ -102,9 +114,8 @@ absl::Status SchemaSource::CheckKeyword(const JsonValue& schema, const JsonValue
   if (name == "type") return CheckType(schema, value);
   if (name == "items") {
     const bool fits = IsSchema(value) || (value.is(JsonValue::Kind::kArray) && arrays_of_items_);
-    return fits && AllSchemas({.kind = JsonValue::Kind::kArray, .items = value.items})
-               ? absl::OkStatus()
-               : Error(schema, name, "must be a schema");
+    return fits && (IsSchema(value) || AllSchemas(value)) ? absl::OkStatus()
+                                                          : Error(schema, name, "must be a schema");
   }
   if (name == "additionalItems") {
     return IsSchema(value) ? absl::OkStatus() : Error(schema, name, "must be a schema");

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "grammar/limits.h"
 #include "grammar/schema_reader.h"
@@ -17,17 +18,20 @@ bool IsFalse(const JsonValue& schema) {
   return schema.is(JsonValue::Kind::kBoolean) && !schema.boolean;
 }
 
-std::set<std::string_view> RequiredOf(const PlainSchemas& schemas) {
-  std::set<std::string_view> names;
+}  // namespace
+
+SchemaReader::NameSet SchemaReader::RequiredOf(const PlainSchemas& schemas) {
+  NameSet names;
   for (const JsonValue* schema : schemas) {
     const JsonValue* required = schema->Find("required");
     if (required == nullptr) continue;
-    for (const JsonValue& name : required->items) names.insert(name.text);
+    for (const JsonValue& name : required->items) {
+      names.insert(name.text);
+      source_.work()->Add(static_cast<int64_t>(8 + name.text.size() / 8));
+    }
   }
   return names;
 }
-
-}  // namespace
 
 absl::StatusOr<SchemaReader::KeySpec> SchemaReader::KeysOf(const PlainSchemas& schemas) {
   KeySpec keys;
@@ -62,7 +66,7 @@ absl::StatusOr<std::vector<SchemaReader::KeyPattern>> SchemaReader::PatternsOf(
     const JsonValue* map = schema->Find("patternProperties");
     if (map == nullptr) continue;
     for (const JsonValue::Member& member : map->members) {
-      TUTTI_RETURN_IF_ERROR(source_.Spend(1));
+      TUTTI_RETURN_IF_ERROR(source_.Spend(8 + static_cast<int64_t>(member.name.size() / 8)));
       if (std::any_of(patterns.begin(), patterns.end(),
                       [&](const KeyPattern& one) { return one.text == member.name; })) {
         continue;
@@ -93,18 +97,22 @@ absl::StatusOr<std::vector<std::string>> SchemaReader::NamesOf(const PlainSchema
                                                                const KeySpec& keys) {
   std::vector<std::string> names;
   std::set<std::string_view> seen;
+  int64_t units = 0;
   const auto add = [&](const std::string& name) {
+    units += static_cast<int64_t>(8 + name.size() / 8);
     if (seen.insert(name).second) names.push_back(name);
   };
   for (const JsonValue* schema : schemas) {
     const JsonValue* properties = schema->Find("properties");
     if (properties == nullptr) continue;
     for (const JsonValue::Member& member : properties->members) add(member.name);
+    TUTTI_RETURN_IF_ERROR(source_.Spend(std::exchange(units, 0)));
   }
   for (const JsonValue* schema : schemas) {
     const JsonValue* required = schema->Find("required");
     if (required == nullptr) continue;
     for (const JsonValue& name : required->items) add(name.text);
+    TUTTI_RETURN_IF_ERROR(source_.Spend(std::exchange(units, 0)));
   }
   if (keys.only) {
     for (const std::string& name : *keys.only) add(name);
@@ -113,7 +121,7 @@ absl::StatusOr<std::vector<std::string>> SchemaReader::NamesOf(const PlainSchema
     return source_.TooMuch(*schemas.front(), "properties",
                            Concat("more than ", kPropertiesMax, " in one place"));
   }
-  TUTTI_RETURN_IF_ERROR(source_.Spend(static_cast<int64_t>(names.size())));
+  TUTTI_RETURN_IF_ERROR(source_.Spend(units));
   return names;
 }
 
@@ -122,6 +130,10 @@ absl::StatusOr<std::optional<SchemaParts>> SchemaReader::ValueParts(
     const std::vector<bool>& matched, const std::vector<KeyPattern>& patterns) {
   SchemaParts parts;
   for (const JsonValue* schema : schemas) {
+    const JsonValue* properties = name ? schema->Find("properties") : nullptr;
+    const int64_t look = properties == nullptr ? 0 : properties->find_cost();
+    TUTTI_RETURN_IF_ERROR(source_.Spend(
+        4 + (2 * look + schema->look_cost() + 8 * static_cast<int64_t>(patterns.size())) / 4));
     bool said = false;
     const auto add = [&](const JsonValue* part) {
       said |= part != nullptr;
@@ -143,18 +155,20 @@ absl::Status SchemaReader::AddDeclared(const PlainSchemas& schemas, const KeySpe
                                        const std::vector<KeyPattern>& patterns,
                                        ObjectNode* object) {
   TUTTI_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesOf(schemas, keys));
-  const std::set<std::string_view> required = RequiredOf(schemas);
+  const NameSet required = RequiredOf(schemas);
   for (const std::string& name : names) {
     TUTTI_ASSIGN_OR_RETURN(const std::vector<bool> matched, Matched(patterns, name));
     TUTTI_ASSIGN_OR_RETURN(std::optional<SchemaParts> parts,
                            ValueParts(schemas, name, matched, patterns));
-    const JsonValue key{.kind = JsonValue::Kind::kString, .text = name};
+    const JsonValue key = NameValue(name);
     for (const JsonValue* key_schema : keys.names) {
       TUTTI_ASSIGN_OR_RETURN(const bool admits, values_.Admits(*key_schema, key, false));
       if (!admits) parts = std::nullopt;
     }
     if (!parts) parts = SchemaParts{{&NoValue(), false}};
-    object->properties.push_back({name, required.contains(name), RuleFor(*std::move(parts))});
+    TUTTI_ASSIGN_OR_RETURN(const RuleId value, RuleFor(*std::move(parts)));
+    TUTTI_RETURN_IF_ERROR(source_.Spend(4));
+    object->properties.push_back({name, required.contains(name), value});
   }
   return absl::OkStatus();
 }
@@ -162,10 +176,15 @@ absl::Status SchemaReader::AddDeclared(const PlainSchemas& schemas, const KeySpe
 absl::Status SchemaReader::AddOpen(const PlainSchemas& schemas, const KeySpec& keys,
                                    const std::vector<KeyPattern>& patterns, ObjectNode* object) {
   if (keys.only) return absl::OkStatus();
+  std::vector<std::vector<bool>> own;  // of the properties
+  for (const ObjectNode::Property& property : object->properties) {
+    if (patterns.empty()) break;
+    TUTTI_ASSIGN_OR_RETURN(own.emplace_back(), Matched(patterns, property.name));
+  }
   for (uint32_t set = 0; set < 1u << patterns.size(); ++set) {
     std::vector<bool> matched;
     for (size_t i = 0; i < patterns.size(); ++i) matched.push_back((set >> i & 1) != 0);
-    TUTTI_RETURN_IF_ERROR(AddOpenKeys(schemas, keys, patterns, matched, object));
+    TUTTI_RETURN_IF_ERROR(AddOpenKeys(schemas, keys, patterns, matched, own, object));
   }
   return absl::OkStatus();
 }
@@ -173,7 +192,9 @@ absl::Status SchemaReader::AddOpen(const PlainSchemas& schemas, const KeySpec& k
 // The keys that match exactly these of the patterns and have no place of their own.
 absl::Status SchemaReader::AddOpenKeys(const PlainSchemas& schemas, const KeySpec& keys,
                                        const std::vector<KeyPattern>& patterns,
-                                       const std::vector<bool>& matched, ObjectNode* object) {
+                                       const std::vector<bool>& matched,
+                                       const std::vector<std::vector<bool>>& own,
+                                       ObjectNode* object) {
   TUTTI_ASSIGN_OR_RETURN(std::optional<SchemaParts> parts,
                          ValueParts(schemas, std::nullopt, matched, patterns));
   if (!parts) return absl::OkStatus();
@@ -182,13 +203,14 @@ absl::Status SchemaReader::AddOpenKeys(const PlainSchemas& schemas, const KeySpe
     spec.parts.push_back({patterns[i].program, matched[i]});
   }
   std::vector<std::string> excluded;
-  for (const ObjectNode::Property& property : object->properties) {
-    TUTTI_ASSIGN_OR_RETURN(const std::vector<bool> own, Matched(patterns, property.name));
-    if (own == matched) excluded.push_back(property.name);
+  for (size_t i = 0; i < object->properties.size(); ++i) {
+    const std::string& name = object->properties[i].name;
+    TUTTI_RETURN_IF_ERROR(source_.Spend(static_cast<int64_t>(4 + name.size() / 8)));
+    if (patterns.empty() || own[i] == matched) excluded.push_back(name);
   }
   const JsonValue& where = schemas.empty() ? source_.root() : *schemas.front();
   if (!excluded.empty()) {
-    absl::StatusOr<RegexProgram> names = RegexProgram::OfNames(std::move(excluded));
+    absl::StatusOr<RegexProgram> names = RegexProgram::OfNames(std::move(excluded), source_.work());
     if (!names.ok()) return source_.TooMuch(where, "properties", names.status().message());
     kept_.push_back(std::make_shared<const RegexProgram>(*std::move(names)));
     spec.parts.push_back({kept_.back(), /*matches=*/false, /*is_names=*/true});
@@ -200,7 +222,8 @@ absl::Status SchemaReader::AddOpenKeys(const PlainSchemas& schemas, const KeySpe
     found->second =
         graph_.AddRule(graph_.AddText("\"", graph_.Add({NodeKind::kString, return_, *string})));
   }
-  object->open.push_back({found->second, RuleFor(*std::move(parts)), 0});
+  TUTTI_ASSIGN_OR_RETURN(const RuleId value, RuleFor(*std::move(parts)));
+  object->open.push_back({found->second, value, 0});
   return absl::OkStatus();
 }
 

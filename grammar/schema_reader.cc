@@ -15,11 +15,14 @@ SchemaReader::SchemaReader(SchemaSource source, Whitespace whitespace, Graph* gr
 absl::StatusOr<RuleId> SchemaReader::Read() {
   return_ = graph_.Add({NodeKind::kReturn});
   nothing_ = graph_.Add({NodeKind::kNothing});
-  const RuleId root = RuleFor({{&source_.root(), false}});
+  TUTTI_ASSIGN_OR_RETURN(const RuleId root, RuleFor({{&source_.root(), false}}));
   while (!work_.empty()) {
     const auto [rule, parts] = std::move(work_.front());
     work_.pop_front();
-    TUTTI_ASSIGN_OR_RETURN(graph_.rules[rule], Build(parts));
+    const size_t nodes = graph_.nodes.size();
+    TUTTI_ASSIGN_OR_RETURN(const NodeId entry, Build(parts));
+    graph_.rules[rule] = entry;
+    TUTTI_RETURN_IF_ERROR(source_.Spend(8 + 2 * static_cast<int64_t>(graph_.nodes.size() - nodes)));
     if (graph_.nodes.size() > kNodesMax || graph_.rules.size() > kRulesMax) {
       return absl::ResourceExhaustedError(
           Concat("more than ", kNodesMax, " nodes or ", kRulesMax, " rules"));
@@ -28,7 +31,27 @@ absl::StatusOr<RuleId> SchemaReader::Read() {
   return root;
 }
 
-RuleId SchemaReader::RuleFor(SchemaParts parts) {
+absl::Status SchemaReader::FollowReferences(SchemaPart* part) {
+  for (int i = 0; i < kSourceDepthMax && !part->alone; ++i) {
+    const JsonValue& schema = *part->schema;
+    TUTTI_RETURN_IF_ERROR(source_.Check(schema));
+    if (schema.Find("$ref") == nullptr) return absl::OkStatus();
+    const bool hides = source_.draft7();
+    if (!hides && (source_.SaysAlone(schema) || schema.Find("allOf") != nullptr ||
+                   schema.Find("anyOf") != nullptr || schema.Find("oneOf") != nullptr)) {
+      return absl::OkStatus();
+    }
+    TUTTI_ASSIGN_OR_RETURN(part->schema, source_.Resolve(schema));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RuleId> SchemaReader::RuleFor(SchemaParts parts) {
+  // Comparing with rules that are there already looks at most of the parts, some times.
+  TUTTI_RETURN_IF_ERROR(source_.Spend(4 + 6 * static_cast<int64_t>(parts.size())));
+  for (SchemaPart& part : parts) TUTTI_RETURN_IF_ERROR(FollowReferences(&part));
+  std::set<SchemaPart> seen;
+  std::erase_if(parts, [&](const SchemaPart& part) { return !seen.insert(part).second; });
   const auto found = rules_.find(parts);
   if (found != rules_.end()) return found->second;
   const RuleId rule = graph_.AddRule(nothing_);
@@ -45,7 +68,7 @@ absl::StatusOr<SchemaReader::Expanded> SchemaReader::Expand(const SchemaParts& p
     const SchemaPart part = work.back();
     work.pop_back();
     if (!seen.insert(part).second) continue;
-    TUTTI_RETURN_IF_ERROR(source_.Spend(2));
+    TUTTI_RETURN_IF_ERROR(source_.Spend(6 + part.schema->look_cost() * 2 / 3));
     TUTTI_RETURN_IF_ERROR(ExpandOne(part, &work, &expanded));
     if (seen.size() > kConjunctsMax) {
       return source_.TooMuch(*part.schema, "",
@@ -71,6 +94,7 @@ absl::Status SchemaReader::ExpandOne(const SchemaPart& part, SchemaParts* work,
       if (source_.draft7()) return absl::OkStatus();
     }
     if (const JsonValue* all = schema.Find("allOf")) {
+      TUTTI_RETURN_IF_ERROR(source_.Spend(8 * static_cast<int64_t>(all->items.size())));
       for (size_t i = all->items.size(); i-- > 0;) {
         work->push_back({source_.Inside(schema, "allOf", i), false});
       }
@@ -79,7 +103,7 @@ absl::Status SchemaReader::ExpandOne(const SchemaPart& part, SchemaParts* work,
       if (schema.Find(keyword) != nullptr) expanded->unions.push_back({&schema, keyword});
     }
   }
-  if (!schema.members.empty()) expanded->plain.push_back(&schema);
+  if (source_.SaysAlone(schema)) expanded->plain.push_back(&schema);
   return absl::OkStatus();
 }
 
@@ -99,10 +123,12 @@ uint8_t SchemaReader::TypesOf(const PlainSchemas& schemas) const {
 absl::StatusOr<std::optional<std::vector<const JsonValue*>>> SchemaReader::Values(
     const PlainSchemas& schemas) {
   std::vector<const JsonValue*> candidates;
+  const JsonValue* origin = nullptr;  // the enum that they are of
   bool finite = false;
   for (const JsonValue* schema : schemas) {
     if (const JsonValue* constant = schema->Find("const")) {
       candidates = {constant};
+      origin = nullptr;
       finite = true;
       break;
     }
@@ -110,16 +136,17 @@ absl::StatusOr<std::optional<std::vector<const JsonValue*>>> SchemaReader::Value
     if (values == nullptr || (finite && values->items.size() >= candidates.size())) continue;
     candidates.clear();
     for (const JsonValue& value : values->items) candidates.push_back(&value);
+    origin = values;
     finite = true;
   }
+  TUTTI_RETURN_IF_ERROR(source_.Spend(static_cast<int64_t>(candidates.size())));
   if (!finite) return std::nullopt;
   std::vector<const JsonValue*> admitted;
   for (const JsonValue* candidate : candidates) {
     bool all = true;
     for (const JsonValue* schema : schemas) {
-      // A list compared with itself admits all; that would take its square.
-      if (const JsonValue* own = schema->Find("enum");
-          own != nullptr && schemas.size() == 1 && schema->members.size() == 1) {
+      // A list admits all of its own.
+      if (origin != nullptr && schema->members.size() == 1 && schema->Find("enum") == origin) {
         continue;
       }
       TUTTI_ASSIGN_OR_RETURN(const bool admits, values_.Admits(*schema, *candidate, true));
@@ -135,11 +162,13 @@ absl::StatusOr<NodeId> SchemaReader::BuildPlain(const PlainSchemas& schemas) {
   if (values) {
     std::map<std::string, uint32_t> texts;
     for (const JsonValue* value : *values) {
+      TUTTI_RETURN_IF_ERROR(source_.Spend(16 + value->weight * int64_t{3}));
       texts.try_emplace(JsonText(*value), static_cast<uint32_t>(texts.size()));
     }
     if (texts.empty()) return nothing_;
     graph_.tries.emplace_back(
-        std::vector<std::pair<std::string, uint32_t>>(texts.begin(), texts.end()));
+        std::vector<std::pair<std::string, uint32_t>>(texts.begin(), texts.end()),
+        /*numbered=*/false, source_.work());
     return graph_.Add({NodeKind::kTexts, return_, static_cast<uint32_t>(graph_.tries.size()) - 1});
   }
   const uint8_t types = TypesOf(schemas);

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,7 +50,9 @@ class SchemaReader {
     std::vector<Union> unions;
   };
 
-  RuleId RuleFor(SchemaParts parts);
+  absl::StatusOr<RuleId> RuleFor(SchemaParts parts);
+  // A reference and nothing beside it is what it names.
+  absl::Status FollowReferences(SchemaPart* part);
   absl::StatusOr<Expanded> Expand(const SchemaParts& parts);
   absl::Status ExpandOne(const SchemaPart& part, SchemaParts* work, Expanded* expanded);
   absl::StatusOr<NodeId> Build(const SchemaParts& parts);
@@ -66,6 +69,8 @@ class SchemaReader {
   absl::StatusOr<bool> NoneAdmitted(const std::vector<const JsonValue*>& values,
                                     const SchemaParts& parts);
   absl::StatusOr<bool> DisjointObjects(const PlainSchemas& a, const PlainSchemas& b, int depth);
+  // By a property that `one` requires.
+  absl::StatusOr<bool> DisjointBy(const PlainSchemas& one, const PlainSchemas& other, int depth);
   bool DisjointCounts(const PlainSchemas& a, const PlainSchemas& b, std::string_view least,
                       std::string_view most) const;
   bool DisjointNumbers(const PlainSchemas& a, const PlainSchemas& b) const;
@@ -96,6 +101,8 @@ class SchemaReader {
   absl::StatusOr<NumberMachine> IntegerMachine(const PlainSchemas& schemas, const Bounds& bounds);
   absl::StatusOr<std::optional<int64_t>> StepOf(const PlainSchemas& schemas);
 
+  using NameSet = std::set<std::string_view>;
+  NameSet RequiredOf(const PlainSchemas& schemas);
   // What keys may be, besides what is said of the values.
   struct KeySpec {
     std::vector<const JsonValue*> names;  // schemas of propertyNames
@@ -124,7 +131,8 @@ class SchemaReader {
                        const std::vector<KeyPattern>& patterns, ObjectNode* object);
   absl::Status AddOpenKeys(const PlainSchemas& schemas, const KeySpec& keys,
                            const std::vector<KeyPattern>& patterns,
-                           const std::vector<bool>& matched, ObjectNode* object);
+                           const std::vector<bool>& matched,
+                           const std::vector<std::vector<bool>>& own, ObjectNode* object);
   NodeId AddObject(ObjectNode object);
 
   // Whitespace, where it is asked for, before `next`.
@@ -143,7 +151,6 @@ class SchemaReader {
   std::map<uint32_t, RuleId> string_rules_;                 // with quotes
   // Expressions by whose address strings are found again.
   std::vector<std::shared_ptr<const RegexProgram>> kept_;
-  int64_t explored_ = 0;
 };
 
 }  // namespace tutti::grammar

@@ -61,20 +61,17 @@ absl::Status SchemaReader::AddStringSpec(const JsonValue& schema, StringSpec* sp
 absl::StatusOr<std::optional<uint32_t>> SchemaReader::AddString(const JsonValue& schema,
                                                                 std::string_view keyword,
                                                                 StringSpec spec) {
+  TUTTI_RETURN_IF_ERROR(source_.Spend(8 + 8 * static_cast<int64_t>(spec.parts.size())));
   std::string name = Concat(spec.min, " ", spec.max);
   for (const StringPart& part : spec.parts) {
     name += Concat(part.matches ? " + " : " - ", reinterpret_cast<uintptr_t>(part.program.get()));
   }
   const auto known = strings_.find(name);
   if (known != strings_.end()) return known->second;
-  const bool explores = spec.parts.size() > 1 || spec.min > 0 || spec.max < INT64_MAX;
   absl::StatusOr<StringMachine> machine =
-      StringMachine::Create(std::move(spec.parts), spec.min, spec.max, &explored_);
-  if (absl::IsResourceExhausted(machine.status()) ||
-      (explores && explored_ > static_cast<int64_t>(20 * kExploredStepsMax))) {
-    return source_.TooMuch(schema, keyword,
-                           machine.ok() ? "the strings of the schema are too large together"
-                                        : Concat(machine.status().message()));
+      StringMachine::Create(std::move(spec.parts), spec.min, spec.max, source_.work());
+  if (absl::IsResourceExhausted(machine.status())) {
+    return source_.TooMuch(schema, keyword, machine.status().message());
   }
   std::optional<uint32_t>& index = strings_[name];
   if (!machine.ok()) return index;  // no text
@@ -165,6 +162,9 @@ absl::StatusOr<NumberMachine> SchemaReader::IntegerMachine(const PlainSchemas& s
 
 absl::StatusOr<std::optional<NodeId>> SchemaReader::BuildNumber(const PlainSchemas& schemas,
                                                                 uint8_t types) {
+  for (const JsonValue* schema : schemas) {
+    TUTTI_RETURN_IF_ERROR(source_.Spend(8 + 2 * std::min(schema->weight, kDecimalsWeight)));
+  }
   const Bounds bounds = BoundsOf(schemas);
   TUTTI_ASSIGN_OR_RETURN(const auto step, StepOf(schemas));
   std::vector<NodeId> alternatives;

@@ -87,7 +87,7 @@ uint8_t TypeOf(const JsonValue& value) {
 
 absl::StatusOr<SchemaSource> SchemaSource::Parse(std::string_view text, BuildWork* work) {
   SchemaSource source(work);
-  TUTTI_ASSIGN_OR_RETURN(source.root_, ParseJsonTree(text));
+  TUTTI_ASSIGN_OR_RETURN(source.root_, ParseJsonTree(text, work));
   const JsonValue* draft = source.root_.Find("$schema");
   if (draft == nullptr) return source;
   const std::string_view name = draft->text;
@@ -181,7 +181,8 @@ std::optional<int64_t> SchemaSource::Count(const JsonValue& schema,
   const std::optional<Decimal> number = Number(schema, keyword);
   if (!number || !number->is_integer() || number->negative) return std::nullopt;
   constexpr int64_t kMost = 4'000'000'000;  // as good as without bound, and below kEndless
-  if (Compare(*number, ToDecimal(Concat(kMost))) > 0) return kMost;
+  static const Decimal kMostDecimal = ToDecimal(Concat(kMost));
+  if (Compare(*number, kMostDecimal) > 0) return kMost;
   int64_t count = 0;
   const size_t zeros = number->digits.empty() ? 0 : static_cast<size_t>(number->exponent);
   if (!number->digits.empty() && !ReadNumber(number->digits + std::string(zeros, '0'), &count)) {
@@ -220,12 +221,25 @@ void SchemaSource::FindNames(const JsonValue& schema) {
 }
 
 absl::StatusOr<const JsonValue*> SchemaSource::Resolve(const JsonValue& schema) {
+  TUTTI_RETURN_IF_ERROR(Spend(2));
+  const auto known = referred_.find(&schema);
+  if (known != referred_.end()) return known->second;
+  TUTTI_ASSIGN_OR_RETURN(const JsonValue* found, FindReferred(schema));
+  referred_.emplace(&schema, found);
+  return found;
+}
+
+absl::StatusOr<const JsonValue*> SchemaSource::FindReferred(const JsonValue& schema) {
   const std::string& reference = schema.Find("$ref")->text;
+  TUTTI_RETURN_IF_ERROR(Spend(static_cast<int64_t>(8 + reference.size() / 2)));
   if (!reference.starts_with('#')) {
     return Error(schema, "$ref", "only references into the schema itself are served, # and #/…");
   }
-  if (!searched_) FindNames(root_);
-  searched_ = true;
+  if (!searched_) {
+    TUTTI_RETURN_IF_ERROR(Spend(root_.weight * int64_t{2}));
+    FindNames(root_);
+    searched_ = true;
+  }
   if (has_addresses_) {
     return Error(schema, "$ref", "is not served where parts of the schema have an $id");
   }
@@ -241,6 +255,7 @@ absl::StatusOr<const JsonValue*> SchemaSource::Resolve(const JsonValue& schema) 
     const size_t end = std::min(fragment.find('/', begin), fragment.size());
     const std::string token = Unescape(std::string_view(fragment).substr(begin, end - begin));
     begin = end + 1;
+    TUTTI_RETURN_IF_ERROR(Spend(8 + at->look_cost()));
     const JsonValue* next = nullptr;
     size_t index = 0;
     if (const JsonValue::Member* member = at->FindMember(token)) {

@@ -30,6 +30,9 @@ enum JsonTypes : uint8_t {
 };
 uint8_t TypeOf(const JsonValue& value);
 
+// Of the five longest numbers that a schema can say of one (JsonValue::weight).
+inline constexpr uint32_t kDecimalsWeight = 5 * kNumberCharactersMax / 8;
+
 // The class is in two files, because what is served (schema_keywords.cc) is a matter of its own.
 // Thread: one.
 class SchemaSource {
@@ -57,6 +60,9 @@ class SchemaSource {
   // That it is an object or a boolean, whose keywords are served and have values of their types.
   // Looks at one schema once.
   absl::Status Check(const JsonValue& schema);
+  // Whether a schema that Check has passed says something of values besides what $ref, allOf, anyOf
+  // and oneOf say.
+  bool SaysAlone(const JsonValue& schema) const { return checked_.at(&schema); }
 
   // What `$ref` of the schema names. Errors: of another document, or not there.
   absl::StatusOr<const JsonValue*> Resolve(const JsonValue& schema);
@@ -67,6 +73,7 @@ class SchemaSource {
   // Of `type`; all where it is not there.
   uint8_t Types(const JsonValue& schema) const;
 
+  BuildWork* work() { return work_; }
   // Counts work.
   absl::Status Spend(int64_t units) { return work_->Spend(units); }
 
@@ -80,6 +87,7 @@ class SchemaSource {
     std::optional<std::string_view> name;
   };
   std::string PathOf(const JsonValue& schema) const;
+  absl::StatusOr<const JsonValue*> FindReferred(const JsonValue& schema);
   absl::Status CheckKeyword(const JsonValue& schema, const JsonValue::Member& member);
   absl::Status CheckSubschemas(const JsonValue& schema, const JsonValue::Member& member) const;
   absl::Status CheckType(const JsonValue& schema, const JsonValue& type) const;
@@ -94,7 +102,8 @@ class SchemaSource {
   bool has_addresses_ = false;
   std::map<std::string, const JsonValue*, std::less<>> anchors_;
   absl::flat_hash_map<const JsonValue*, Whereabouts> whereabouts_;
-  absl::flat_hash_map<const JsonValue*, bool> checked_;
+  absl::flat_hash_map<const JsonValue*, bool> checked_;  // SaysAlone
+  absl::flat_hash_map<const JsonValue*, const JsonValue*> referred_;
   BuildWork* work_;
 };
 

@@ -16,17 +16,6 @@ SchemaParts Alone(const PlainSchemas& schemas) {
   return parts;
 }
 
-bool Requires(const PlainSchemas& schemas, const std::string& name) {
-  for (const JsonValue* schema : schemas) {
-    const JsonValue* required = schema->Find("required");
-    if (required == nullptr) continue;
-    for (const JsonValue& one : required->items) {
-      if (one.text == name) return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 // The types that `type`, const and enum leave, also behind a reference.
@@ -34,6 +23,7 @@ absl::StatusOr<uint8_t> SchemaReader::QuickTypes(const JsonValue& schema) {
   const JsonValue* at = &schema;
   uint8_t types = kAllTypes;
   for (int i = 0; i < 8; ++i) {
+    TUTTI_RETURN_IF_ERROR(source_.Spend(4 + at->look_cost() / 2));
     TUTTI_RETURN_IF_ERROR(source_.Check(*at));
     if (at->is(JsonValue::Kind::kBoolean)) return at->boolean ? types : uint8_t{0};
     const bool refers = at->Find("$ref") != nullptr;
@@ -63,7 +53,7 @@ absl::StatusOr<NodeId> SchemaReader::BuildUnions(const Expanded& expanded) {
       const JsonValue* branch = source_.Inside(*one.schema, one.keyword, i);
       TUTTI_ASSIGN_OR_RETURN(const uint8_t types, QuickTypes(*branch));
       for (const Alternative& alternative : alternatives) {
-        TUTTI_RETURN_IF_ERROR(source_.Spend(1 + static_cast<int64_t>(alternative.parts.size())));
+        TUTTI_RETURN_IF_ERROR(source_.Spend(8 + static_cast<int64_t>(alternative.parts.size())));
         if ((alternative.types & types) == 0) continue;
         next.push_back({alternative.parts, static_cast<uint8_t>(alternative.types & types)});
         next.back().parts.push_back({branch, false});
@@ -79,7 +69,8 @@ absl::StatusOr<NodeId> SchemaReader::BuildUnions(const Expanded& expanded) {
   }
   std::vector<NodeId> nodes;
   for (Alternative& alternative : alternatives) {
-    nodes.push_back(graph_.Add({NodeKind::kGoto, 0, RuleFor(std::move(alternative.parts))}));
+    TUTTI_ASSIGN_OR_RETURN(const RuleId rule, RuleFor(std::move(alternative.parts)));
+    nodes.push_back(graph_.Add({NodeKind::kGoto, 0, rule}));
   }
   return Split(std::move(nodes));
 }
@@ -88,6 +79,7 @@ absl::Status SchemaReader::CheckExclusive(const Union& one, const PlainSchemas& 
   const size_t branches = one.schema->Find(one.keyword)->items.size();
   std::vector<SchemaParts> all;
   for (size_t i = 0; i < branches; ++i) {
+    TUTTI_RETURN_IF_ERROR(source_.Spend(8 + static_cast<int64_t>(beside.size())));
     all.push_back(Alone(beside));
     all.back().push_back({source_.Inside(*one.schema, one.keyword, i), false});
   }
@@ -129,6 +121,12 @@ absl::StatusOr<bool> SchemaReader::Disjoint(const SchemaParts& a, const SchemaPa
   TUTTI_ASSIGN_OR_RETURN(const auto right_values, Values(right.plain));
   if (right_values) return NoneAdmitted(*right_values, a);
   if ((common & (kNullType | kBooleanType)) != 0) return false;
+  // Bounds and counts of all of them.
+  for (const PlainSchemas* plain : {&left.plain, &right.plain}) {
+    for (const JsonValue* schema : *plain) {
+      TUTTI_RETURN_IF_ERROR(source_.Spend(16 + 2 * std::min(schema->weight, kDecimalsWeight)));
+    }
+  }
   if ((common & kNumberTypes) != 0 && !DisjointNumbers(left.plain, right.plain)) return false;
   if ((common & kStringType) != 0 &&
       !DisjointCounts(left.plain, right.plain, "minLength", "maxLength")) {
@@ -162,34 +160,36 @@ absl::StatusOr<bool> SchemaReader::DisjointObjects(const PlainSchemas& a, const 
                                                    int depth) {
   if (DisjointCounts(a, b, "minProperties", "maxProperties")) return true;
   if (depth >= kDisjointDepthMax) return false;
-  const auto either = [&](const PlainSchemas& one,
-                          const PlainSchemas& other) -> absl::StatusOr<bool> {
-    for (const JsonValue* schema : one) {
-      const JsonValue* required = schema->Find("required");
-      if (required == nullptr) continue;
-      for (const JsonValue& name : required->items) {
-        TUTTI_RETURN_IF_ERROR(source_.Spend(2));
-        TUTTI_ASSIGN_OR_RETURN(const auto patterns, PatternsOf(other));
-        TUTTI_ASSIGN_OR_RETURN(const auto matched, Matched(patterns, name.text));
-        TUTTI_ASSIGN_OR_RETURN(const auto theirs, ValueParts(other, name.text, matched, patterns));
-        if (!theirs) return true;
-        // Where both may lack it, its value shows nothing; one that requires it is enough when the
-        // other requires it too.
-        if (!Requires(other, name.text)) continue;
-        TUTTI_ASSIGN_OR_RETURN(const auto own_patterns, PatternsOf(one));
-        TUTTI_ASSIGN_OR_RETURN(const auto own_matched, Matched(own_patterns, name.text));
-        TUTTI_ASSIGN_OR_RETURN(const auto ours,
-                               ValueParts(one, name.text, own_matched, own_patterns));
-        if (!ours) return true;
-        TUTTI_ASSIGN_OR_RETURN(const bool disjoint, Disjoint(*ours, *theirs, depth + 1));
-        if (disjoint) return true;
-      }
-    }
-    return false;
-  };
-  TUTTI_ASSIGN_OR_RETURN(const bool first, either(a, b));
+  TUTTI_ASSIGN_OR_RETURN(const bool first, DisjointBy(a, b, depth));
   if (first) return true;
-  return either(b, a);
+  return DisjointBy(b, a, depth);
+}
+
+absl::StatusOr<bool> SchemaReader::DisjointBy(const PlainSchemas& one, const PlainSchemas& other,
+                                              int depth) {
+  TUTTI_ASSIGN_OR_RETURN(const auto patterns, PatternsOf(other));
+  TUTTI_ASSIGN_OR_RETURN(const auto own_patterns, PatternsOf(one));
+  const NameSet theirs_required = RequiredOf(other);
+  for (const JsonValue* schema : one) {
+    const JsonValue* required = schema->Find("required");
+    if (required == nullptr) continue;
+    for (const JsonValue& name : required->items) {
+      TUTTI_RETURN_IF_ERROR(source_.Spend(8));
+      TUTTI_ASSIGN_OR_RETURN(const auto matched, Matched(patterns, name.text));
+      TUTTI_ASSIGN_OR_RETURN(const auto theirs, ValueParts(other, name.text, matched, patterns));
+      if (!theirs) return true;
+      // Where both may lack it, its value shows nothing; one that requires it is enough when the
+      // other requires it too.
+      if (!theirs_required.contains(name.text)) continue;
+      TUTTI_ASSIGN_OR_RETURN(const auto own_matched, Matched(own_patterns, name.text));
+      TUTTI_ASSIGN_OR_RETURN(const auto ours,
+                             ValueParts(one, name.text, own_matched, own_patterns));
+      if (!ours) return true;
+      TUTTI_ASSIGN_OR_RETURN(const bool disjoint, Disjoint(*ours, *theirs, depth + 1));
+      if (disjoint) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace tutti::grammar

@@ -10,42 +10,52 @@
 #include "grammar/text_pieces.h"
 
 namespace tutti::grammar {
-
 absl::StatusOr<std::shared_ptr<const RegexProgram>> SchemaValues::Program(
     const JsonValue& schema, std::string_view keyword, std::string_view expression, bool whole) {
+  std::shared_ptr<const RegexProgram>& near = by_place_[{expression.data(), whole}];
+  TUTTI_RETURN_IF_ERROR(source_.Spend(4));
+  if (near != nullptr) return near;
+  TUTTI_RETURN_IF_ERROR(source_.Spend(static_cast<int64_t>(16 + expression.size() / 4)));
   std::shared_ptr<const RegexProgram>& known = programs_[{std::string(expression), whole}];
-  if (known != nullptr) return known;
-  absl::StatusOr<RegexTree> tree = ParseRegex(expression);
+  if (known != nullptr) return near = known;
+  absl::StatusOr<RegexTree> tree = ParseRegex(expression, source_.work());
+  if (absl::IsResourceExhausted(tree.status())) return tree.status();
   if (!tree.ok()) return source_.Error(schema, keyword, tree.status().message());
-  absl::StatusOr<RegexProgram> program = RegexProgram::Compile(*tree, whole);
+  absl::StatusOr<RegexProgram> program = RegexProgram::Compile(*tree, whole, source_.work());
   if (!program.ok()) return source_.TooMuch(schema, keyword, program.status().message());
   instructions_ += program->size();
-  TUTTI_RETURN_IF_ERROR(source_.Spend(static_cast<int64_t>(program->size())));
   if (instructions_ > kRegexInstructionsAllMax) {
     return source_.TooMuch(schema, keyword, "the expressions of the schema are too large together");
   }
   known = std::make_shared<const RegexProgram>(*std::move(program));
-  return known;
+  return near = known;
 }
 
 absl::StatusOr<bool> SchemaValues::Matches(const RegexProgram& program, std::string_view text) {
-  RegexProgram::Scratch scratch;
+  RegexProgram::Scratch& scratch = scratch_[&program];
   RegexProgram::Reached reached = program.Start();
+  TUTTI_RETURN_IF_ERROR(source_.Spend(static_cast<int64_t>(4 + reached.at.size() / 16)));
   for (TextCursor cursor(text); !cursor.AtEnd() && !program.IsUniversal(reached);) {
-    const uint32_t character = cursor.TakeCharacter();
-    TUTTI_RETURN_IF_ERROR(
-        source_.Spend(1 + static_cast<int64_t>(program.sets().size() / 8 + reached.at.size() / 8 +
-                                               program.size() / 256)));
-    std::vector<bool> in_set;
-    for (const CharSet& set : program.sets()) in_set.push_back(set.Contains(character));
-    reached = program.Step(reached.at, in_set, &scratch);
+    const int64_t before = scratch.visited;
+    reached = program.Step(reached.at, cursor.TakeCharacter(), &scratch);
+    TUTTI_RETURN_IF_ERROR(source_.Spend(4 + (scratch.visited - before) / 4));
   }
   return reached.accepts;
 }
 
+absl::StatusOr<bool> SchemaValues::Has(const JsonValue& values, const JsonValue& value) {
+  const auto [found, added] = values_.try_emplace(&values);
+  if (added) {
+    TUTTI_RETURN_IF_ERROR(source_.Spend(values.weight * int64_t{4}));
+    for (const JsonValue& one : values.items) found->second.insert(SameText(one));
+  }
+  TUTTI_RETURN_IF_ERROR(source_.Spend(value.weight * int64_t{4}));
+  return found->second.contains(SameText(value));
+}
+
 absl::StatusOr<bool> SchemaValues::Admits(const JsonValue& schema, const JsonValue& value,
                                           bool alone, int depth) {
-  TUTTI_RETURN_IF_ERROR(source_.Spend(1));
+  TUTTI_RETURN_IF_ERROR(source_.Spend(4 + schema.look_cost()));
   TUTTI_RETURN_IF_ERROR(source_.Check(schema));
   if (depth > kSourceDepthMax) return source_.TooMuch(schema, "", "a schema that goes round");
   if (schema.is(JsonValue::Kind::kBoolean)) return schema.boolean;
@@ -56,14 +66,12 @@ absl::StatusOr<bool> SchemaValues::Admits(const JsonValue& schema, const JsonVal
   if (source_.draft7() && schema.Find("$ref") != nullptr) return true;
   if ((source_.Types(schema) & TypeOf(value)) == 0) return false;
   if (const JsonValue* constant = schema.Find("const")) {
+    TUTTI_RETURN_IF_ERROR(source_.Spend(std::min(constant->weight, value.weight)));
     if (!SameValue(*constant, value)) return false;
   }
   if (const JsonValue* values = schema.Find("enum")) {
-    TUTTI_RETURN_IF_ERROR(source_.Spend(static_cast<int64_t>(values->items.size())));
-    if (std::none_of(values->items.begin(), values->items.end(),
-                     [&](const JsonValue& one) { return SameValue(one, value); })) {
-      return false;
-    }
+    TUTTI_ASSIGN_OR_RETURN(const bool has, Has(*values, value));
+    if (!has) return false;
   }
   switch (value.kind) {
     case JsonValue::Kind::kString:
@@ -91,6 +99,7 @@ absl::StatusOr<bool> SchemaValues::AdmitsApplied(const JsonValue& schema, const 
     if (list == nullptr) continue;
     size_t admitting = 0;
     for (size_t i = 0; i < list->items.size(); ++i) {
+      TUTTI_RETURN_IF_ERROR(source_.Spend(8));
       const JsonValue* branch = source_.Inside(schema, keyword, i);
       TUTTI_ASSIGN_OR_RETURN(const bool admits, Admits(*branch, value, false, depth + 1));
       admitting += admits ? 1 : 0;
@@ -103,6 +112,7 @@ absl::StatusOr<bool> SchemaValues::AdmitsApplied(const JsonValue& schema, const 
 }
 
 absl::StatusOr<bool> SchemaValues::AdmitsString(const JsonValue& schema, const JsonValue& value) {
+  TUTTI_RETURN_IF_ERROR(source_.Spend(value.weight));
   const auto length = static_cast<int64_t>(CountCharacters(value.text));
   if (length < source_.Count(schema, "minLength").value_or(0)) return false;
   if (length > source_.Count(schema, "maxLength").value_or(INT64_MAX)) return false;
@@ -121,7 +131,9 @@ absl::StatusOr<bool> SchemaValues::AdmitsString(const JsonValue& schema, const J
   return true;
 }
 
-bool SchemaValues::AdmitsNumber(const JsonValue& schema, const JsonValue& value) const {
+absl::StatusOr<bool> SchemaValues::AdmitsNumber(const JsonValue& schema, const JsonValue& value) {
+  // The number, and what bounds it.
+  TUTTI_RETURN_IF_ERROR(source_.Spend(value.weight + std::min(schema.weight, kDecimalsWeight)));
   const Decimal number = ToDecimal(value.text);
   const auto beside = [&](std::string_view keyword, bool above, bool equal) {
     const std::optional<Decimal> bound = source_.Number(schema, keyword);
@@ -157,6 +169,7 @@ absl::StatusOr<bool> SchemaValues::AdmitsArray(const JsonValue& schema, const Js
   if (count < source_.Count(schema, "minItems").value_or(0)) return false;
   if (count > source_.Count(schema, "maxItems").value_or(INT64_MAX)) return false;
   for (size_t i = 0; i < value.items.size(); ++i) {
+    TUTTI_RETURN_IF_ERROR(source_.Spend(8));
     const JsonValue* item = ItemSchema(&source_, schema, i);
     if (item == nullptr) continue;
     TUTTI_ASSIGN_OR_RETURN(const bool admits, Admits(*item, value.items[i], false, depth + 1));
@@ -171,6 +184,8 @@ absl::StatusOr<bool> SchemaValues::AdmitsObject(const JsonValue& schema, const J
   if (count < source_.Count(schema, "minProperties").value_or(0)) return false;
   if (count > source_.Count(schema, "maxProperties").value_or(INT64_MAX)) return false;
   if (const JsonValue* required = schema.Find("required")) {
+    TUTTI_RETURN_IF_ERROR(
+        source_.Spend(static_cast<int64_t>(required->items.size()) * value.find_cost()));
     for (const JsonValue& name : required->items) {
       if (value.Find(name.text) == nullptr) return false;
     }
@@ -184,6 +199,9 @@ absl::StatusOr<bool> SchemaValues::AdmitsObject(const JsonValue& schema, const J
 
 absl::StatusOr<bool> SchemaValues::AdmitsMember(const JsonValue& schema,
                                                 const JsonValue::Member& member, int depth) {
+  const JsonValue* properties = schema.Find("properties");
+  TUTTI_RETURN_IF_ERROR(source_.Spend(12 + static_cast<int64_t>(member.name.size() / 8) +
+                                      (properties == nullptr ? 0 : properties->find_cost())));
   bool declared = false;
   if (const JsonValue* property = source_.Inside(schema, "properties", member.name)) {
     declared = true;
@@ -203,13 +221,19 @@ absl::StatusOr<bool> SchemaValues::AdmitsMember(const JsonValue& schema,
     }
   }
   if (const JsonValue* names = source_.Inside(schema, "propertyNames")) {
-    const JsonValue name{.kind = JsonValue::Kind::kString, .text = member.name};
+    const JsonValue name = NameValue(member.name);
     TUTTI_ASSIGN_OR_RETURN(const bool admits, Admits(*names, name, false, depth + 1));
     if (!admits) return false;
   }
   const JsonValue* others = source_.Inside(schema, "additionalProperties");
   if (declared || others == nullptr) return true;
   return Admits(*others, member.value, false, depth + 1);
+}
+
+JsonValue NameValue(const std::string& name) {
+  return {.kind = JsonValue::Kind::kString,
+          .weight = static_cast<uint32_t>(2 + name.size() / 8),
+          .text = name};
 }
 
 size_t FirstItems(const SchemaSource& source, const JsonValue& schema) {

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/status.h"
+#include "grammar/build_work.h"
 #include "grammar/regex_program.h"
 
 namespace tutti::grammar {
@@ -26,28 +27,30 @@ class StringStates {
  public:
   static constexpr uint32_t kDead = 0;
   static constexpr uint32_t kStart = 1;
+  static constexpr uint32_t kUnknown = UINT32_MAX;
 
-  explicit StringStates(std::vector<StringPart> parts);
+  StringStates(std::vector<StringPart> parts, std::shared_ptr<const CharClasses> classes);
 
-  const CharClasses& classes() const { return classes_; }
+  const CharClasses& classes() const { return *classes_; }
   uint32_t size() const { return static_cast<uint32_t>(states_.size()); }
   // Bytes held, about.
   size_t bytes() const { return bytes_; }
 
   bool Accepts(uint32_t state) const { return states_[state].accepts; }
-  // kDead: no text goes on like this.  Adds what it computes to `work`, a unit an instruction
-  // looked at.
+  // kDead: no text goes on like this.  Adds what it computes to `work`, some for every
+  // instruction looked at.
   uint32_t Step(uint32_t state, uint32_t character_class, int64_t* work);
-  // The same for a step taken before.
-  uint32_t Known(uint32_t state, uint32_t character_class) const {
-    return states_[state].next[character_class];
-  }
+  // The same for a step taken before; kUnknown for others.
+  uint32_t Known(uint32_t state, uint32_t character_class) const;
+  // The number that a state of another automaton of the same parts has here.
+  uint32_t Adopt(const StringStates& other, uint32_t state);
   // Whether no character leads from here into kDead, now or later, which is found by taking steps;
   // false where that takes more than a few.
   bool AllowsAnything(uint32_t state, int64_t* work);
 
  private:
-  static constexpr uint32_t kUnknown = UINT32_MAX;
+  // With more classes than these, steps are kept one by one.
+  static constexpr uint32_t kClassesOfTableMax = 64;
   // Where one part is: its reached are interned.
   struct PartState {
     RegexProgram::Reached reached;
@@ -55,21 +58,22 @@ class StringStates {
   };
   struct State {
     std::vector<uint32_t> parts;  // [parts] indexes of PartStates
-    std::vector<uint32_t> next;   // [classes]; kUnknown
+    std::vector<uint32_t> next;   // [classes]; kUnknown; empty beyond kClassesOfTableMax
     bool accepts = false;
+    bool dead = false;     // nothing leads on
     int8_t anything = -1;  // AllowsAnything: not yet asked, false, true
   };
   uint32_t InternPart(size_t part, RegexProgram::Reached reached);
   uint32_t Intern(std::vector<uint32_t> parts);
 
   std::vector<StringPart> parts_;
-  CharClasses classes_;
-  std::vector<RegexProgram::Scratch> scratch_;          // [parts]
-  std::vector<std::vector<std::vector<bool>>> in_set_;  // [parts][classes][sets]
-  std::vector<std::vector<PartState>> part_states_;     // [parts]
+  std::shared_ptr<const CharClasses> classes_;
+  std::vector<RegexProgram::Scratch> scratch_;       // [parts]
+  std::vector<std::vector<PartState>> part_states_;  // [parts]
   std::vector<absl::flat_hash_map<std::vector<uint32_t>, uint32_t>> part_index_;
   std::vector<State> states_;
   absl::flat_hash_map<std::vector<uint32_t>, uint32_t> index_;
+  absl::flat_hash_map<uint64_t, uint32_t> steps_;  // by state and class, where there is no table
   size_t bytes_ = 0;
 };
 
@@ -85,11 +89,13 @@ class StringMachine {
   // to `work` what that takes.
   // Errors: ResourceExhausted when it is too large for that; InvalidArgument when no text matches.
   static absl::StatusOr<StringMachine> Create(std::vector<StringPart> parts, int64_t min,
-                                              int64_t max, int64_t* work);
+                                              int64_t max, BuildWork* work);
 
   const std::vector<StringPart>& parts() const { return parts_; }
   int64_t min() const { return min_; }
   int64_t max() const { return max_; }
+  // Of the characters, for StringStates of these parts.
+  const std::shared_ptr<const CharClasses>& classes() const { return classes_; }
   // The whole automaton, or null where states are made when they are met: then each but kDead can
   // still end, whatever the length.
   const StringStates* explored() const { return explored_.get(); }
@@ -104,16 +110,21 @@ class StringMachine {
 
  private:
   StringMachine() = default;
-  static absl::Status Explore(StringStates* states, int64_t* work);
-  absl::Status FindLengths(const StringStates& states, int64_t* work);
+  static absl::Status Explore(StringStates* states, BuildWork* work);
+  absl::Status FindLengths(const StringStates& states, BuildWork* work);
+  // Whether one of the lengths from `from` to `to`, all known, leads from `state` to an end.
+  bool EndsWithin(uint32_t state, int64_t from, int64_t to) const;
 
   std::vector<StringPart> parts_;
   int64_t min_ = 0;
   int64_t max_ = kUnbounded;
+  std::shared_ptr<const CharClasses> classes_;
   std::shared_ptr<const StringStates> explored_;
-  // [length][state]: whether exactly so many more characters lead to an end. From `cycle_begin_`
-  // on the lengths repeat every `cycle_`, which is 0 where all lengths up to max are there.
-  std::vector<std::vector<bool>> ends_after_;
+  // [state][length / 64]: a bit for each length: whether exactly so many more characters lead to an
+  // end. From `cycle_begin_` on the lengths repeat every `cycle_`, which is 0 where all lengths up
+  // to max are there.
+  std::vector<std::vector<uint64_t>> ends_after_;
+  size_t lengths_ = 0;
   size_t cycle_begin_ = 0;
   size_t cycle_ = 0;
 };

@@ -28,6 +28,8 @@ class TextSearch {
   // Whether the character under way can become one with which none of the texts ends.
   bool CanMiss(uint32_t state, DecoderState character) const;
   size_t entries() const { return next_.size(); }
+  // Bytes of the same class lead to the same.
+  uint8_t ClassOf(uint8_t byte) const { return class_of_[byte]; }
 
  private:
   std::array<uint8_t, 256> class_of_ = {};  // bytes that are in none of them are of class 0

@@ -29,7 +29,30 @@ std::optional<size_t> PlainCharacters(std::string_view bytes) {
   return state == 0 ? std::optional(characters) : std::nullopt;
 }
 
-TokenTrie::Part MakePart(std::vector<Entry> entries) {
+// Says of each node what is below it. `whole`: tokens are of whole characters.
+void LookBelow(bool whole, TokenTrie::Part* part) {
+  std::vector<uint8_t> kinds(part->nodes.size());
+  std::vector<uint32_t> above;
+  for (uint32_t i = 0; i < part->size(); ++i) {
+    const TokenTrie::Node& node = part->nodes[i];
+    above.resize(node.depth - 1u);
+    uint8_t kind = KindOf(node.byte);
+    if (kind == kHighByte && !whole) kind = kOtherByte;
+    for (const uint32_t other : above) {
+      TokenTrie::Node& upper = part->nodes[other];
+      kinds[other] |= kind;
+      const int height = node.depth - upper.depth;
+      upper.height = static_cast<uint8_t>(std::clamp<int>(height, upper.height, 255));
+    }
+    above.push_back(i);
+  }
+  for (uint32_t i = 0; i < part->size(); ++i) {
+    // Longer ways are walked.
+    if (part->nodes[i].height < 255) part->nodes[i].below = FamilyOf(kinds[i]);
+  }
+}
+
+TokenTrie::Part MakePart(std::vector<Entry> entries, bool whole) {
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return a.bytes != b.bytes ? a.bytes < b.bytes : a.id < b.id;
   });
@@ -53,15 +76,14 @@ TokenTrie::Part MakePart(std::vector<Entry> entries) {
       open.push_back(static_cast<uint32_t>(part.nodes.size()));
       const auto ids = static_cast<uint32_t>(part.ids.size());
       part.nodes.push_back(
-          {0, ids, ids, static_cast<uint16_t>(i + 1), static_cast<uint8_t>(entry.bytes[i])});
+          {0, ids, static_cast<uint16_t>(i + 1), static_cast<uint8_t>(entry.bytes[i])});
     }
     part.ids.push_back(entry.id);
-    TokenTrie::Node& node = part.nodes[open.back()];
-    if (node.ids_begin == node.ids_end) node.ids_begin = static_cast<uint32_t>(part.ids.size()) - 1;
-    node.ids_end = static_cast<uint32_t>(part.ids.size());
     last = entry.bytes;
   }
   close(0);
+  part.nodes.push_back({0, static_cast<uint32_t>(part.ids.size())});
+  LookBelow(whole, &part);
   return part;
 }
 
@@ -113,8 +135,8 @@ absl::StatusOr<TokenTrie> TokenTrie::Create(std::span<const std::string_view> by
       others.push_back({own, id});
     }
   }
-  trie.plain_ = MakePart(std::move(all_plain));
-  trie.others_ = MakePart(std::move(others));
+  trie.plain_ = MakePart(std::move(all_plain), /*whole=*/true);
+  trie.others_ = MakePart(std::move(others), /*whole=*/false);
   std::vector<uint32_t> mask(trie.words());
   for (const std::vector<Entry>& entries : plain) {
     for (const Entry& entry : entries) mask[entry.id / 32] |= 1u << (entry.id % 32);

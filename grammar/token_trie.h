@@ -10,6 +10,7 @@
 
 #include "base/ids.h"
 #include "base/status.h"
+#include "grammar/byte_family.h"
 
 namespace tutti::grammar {
 
@@ -25,15 +26,18 @@ class TokenTrie {
   // They are in the order of a walk that goes down first: a node is followed
   // by those below it, and they by its next sibling.
   struct Node {
-    uint32_t behind = 0;  // the first node that is not below this one
-    uint32_t ids_begin = 0;
-    uint32_t ids_end = 0;
-    uint16_t depth = 0;  // bytes, from 1
+    uint32_t behind = 0;     // the first node that is not below this one
+    uint32_t ids_begin = 0;  // of those that end here; they end where those of the next node begin
+    uint16_t depth = 0;      // bytes, from 1
     uint8_t byte = 0;
+    ByteFamily below = ByteFamily::kOthers;  // of all bytes below it
+    uint8_t height = 0;                      // bytes of the longest way below it, at most 255
   };
   struct Part {
-    std::vector<Node> nodes;
+    std::vector<Node> nodes;   // behind the last one, one that has only ids_begin
     std::vector<TokenId> ids;  // tokens that end at a node, several of the same bytes
+
+    uint32_t size() const { return static_cast<uint32_t>(nodes.size()) - 1; }
   };
 
   // `bytes` of each token, by id; empty for those that stand for no text (unused ids) and are never

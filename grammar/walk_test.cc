@@ -81,7 +81,7 @@ TEST(WalkTest, WhatEndsIsValidAndWhatIsCutHasAnEnd) {
       }
       if (!matcher.ended()) continue;
       ++ended;
-      const auto value = ParseJsonTree(matcher.text());
+      const auto value = ParseJsonTree(matcher.text(), &work);
       ASSERT_TRUE(value.ok()) << matcher.text() << value.status();
       SchemaValues values(&*source);
       const auto admits = values.Admits(source->root(), *value, false);

@@ -1,26 +1,32 @@
 // Answers of the grammar engine for tests that ask other libraries the same, one JSON value a line
 // in and out.
 //
-//   grammar_probe [MODEL_DIR]
+//   grammar_probe [MODEL_DIR [IDS]]      IDS: how many the model computes
 //
 // in:  {"kind": "json_schema" | "json_object" | "regex" | "choice" | "grammar", "source": "...",
 //       "bounded": false,
-//       "texts": ["..."],                        texts to follow
-//       "walks": 3, "seed": 1, "tokens": 200}    texts to make, by tokens that a mask allows
+//       "texts": ["..."],                     texts to follow
+//       "walks": 3, "seed": 1, "tokens": 200, texts to make, of tokens drawn from masks
+//       "end": 0.3,                           how likely the end is taken, where it may be
+//       "finish": 3000}                       tokens at most to end a text with that was cut
 // out: {"us": time to make the grammar,
 //       "texts": [{"accepted": true, "prefix": true, "stop": bytes allowed}],
-//       "walks": [{"text": "...", "ended": true}],
-//       "masks": [microseconds of each, the first first]}
+//       "walks": [{"text": "...", "ended": true, "finished": "..."}],
+//       "masks": [microseconds of each, the first first], "bytes": of the automaton}
 // or:  {"error": "...", "us": …}
 //
 // With a model's vocabulary texts are followed by its tokens, and a mask is made before each, which
 // must allow it; "broken" tells where it does not.
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdlib>
 #include <ctime>
 #include <functional>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,18 +59,32 @@ SourceKind KindOf(const std::string& name) {
   return SourceKind::kJsonSchema;
 }
 
-// The ids that may come next.
-std::vector<TokenId> Allowed(const std::vector<uint32_t>& mask) {
-  std::vector<TokenId> ids;
-  for (size_t i = 0; i < mask.size() * 32; ++i) {
-    if ((mask[i / 32] >> (i % 32) & 1) != 0) ids.push_back(static_cast<TokenId>(i));
+// One of the ids of a mask; nothing when it has none.
+std::optional<TokenId> Draw(const std::vector<uint32_t>& mask, Random* random) {
+  size_t count = 0;
+  for (const uint32_t word : mask) count += static_cast<size_t>(std::popcount(word));
+  if (count == 0) return std::nullopt;
+  auto left = static_cast<size_t>(random->Uniform() * static_cast<double>(count));
+  for (size_t i = 0;; ++i) {
+    const auto here = static_cast<size_t>(std::popcount(mask[i]));
+    if (left >= here) {
+      left -= here;
+      continue;
+    }
+    uint32_t word = mask[i];
+    for (; left > 0; --left) word &= word - 1;
+    return static_cast<TokenId>(i * 32) + std::countr_zero(word);
   }
-  return ids;
+}
+
+bool Has(const std::vector<uint32_t>& mask, TokenId id) {
+  return (mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1) != 0;
 }
 
 class Probe {
  public:
-  explicit Probe(std::unique_ptr<text::Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {
+  Probe(std::unique_ptr<text::Tokenizer> tokenizer, int64_t ids)
+      : tokenizer_(std::move(tokenizer)) {
     std::vector<std::string> bytes;
     if (tokenizer_ == nullptr) {  // a token for each byte
       for (int b = 0; b < 256; ++b) bytes.emplace_back(1, static_cast<char>(b));
@@ -77,7 +97,14 @@ class Probe {
     end_ = static_cast<TokenId>(views.size());
     const std::vector<TokenId> ends = {end_};
     trie_ = std::make_shared<const TokenTrie>(
-        *TokenTrie::Create(views, ends, static_cast<int64_t>(views.size()) + 1));
+        *TokenTrie::Create(views, ends, std::max<int64_t>(end_ + int64_t{1}, ids)));
+    single_ = std::vector<uint32_t>(trie_->words());
+    for (TokenId id = 0; id <= end_; ++id) {
+      if (trie_->Bytes(id).size() == 1) {
+        single_[static_cast<size_t>(id) / 32] |= 1u << (id % 32);
+        by_byte_[static_cast<uint8_t>(trie_->Bytes(id)[0])] = id;
+      }
+    }
   }
 
   Json Answer(const Json& question) {
@@ -97,7 +124,7 @@ class Probe {
     }
     Random random(question.value("seed", uint64_t{1}));
     for (int i = 0; i < question.value("walks", 0); ++i) {
-      answer["walks"].push_back(Walk(automaton, question.value("tokens", 200), &random, &masks));
+      answer["walks"].push_back(Walk(automaton, question, &random, &masks));
     }
     answer["masks"] = std::move(masks);
     answer["bytes"] = automaton->bytes();
@@ -125,8 +152,7 @@ class Probe {
       const double begin = CpuTime();
       const absl::Status status = again.Mask(mask);
       masks->push_back(CpuTime() - begin);
-      const bool allowed = (mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1) != 0;
-      if (!status.ok() || !allowed || !again.AcceptToken(id).ok()) {
+      if (!status.ok() || !Has(mask, id) || !again.AcceptToken(id).ok()) {
         answer["broken"] = again.text().size();
         return answer;
       }
@@ -134,47 +160,60 @@ class Probe {
     return answer;
   }
 
-  Json Walk(const std::shared_ptr<grammar::Automaton>& automaton, int tokens_max, Random* random,
-            Json* masks) {
+  Json Walk(const std::shared_ptr<grammar::Automaton>& automaton, const Json& question,
+            Random* random, Json* masks) {
     Matcher matcher(automaton);
     std::vector<uint32_t> mask(trie_->words());
     Json answer;
-    for (int i = 0; i < tokens_max && !matcher.ended(); ++i) {
+    const int tokens = question.value("tokens", 200);
+    const double end = question.value("end", 0.3);
+    for (int i = 0; i < tokens && !matcher.ended() && !answer.contains("error"); ++i) {
       const double begin = CpuTime();
       const absl::Status status = matcher.Mask(mask);
       masks->push_back(CpuTime() - begin);
-      if (!status.ok()) {
-        answer["error"] = std::string(status.message());
-        break;
-      }
-      const std::vector<TokenId> ids = Allowed(mask);
-      if (ids.empty()) {
-        answer["error"] = "nothing is allowed";
-        break;
-      }
+      std::optional<TokenId> id = Draw(mask, random);
       // Ends are rare among so many tokens, and texts must end to be looked at.
-      const bool may_end = ids.back() == end_;
-      const TokenId id = may_end && random->Uniform() < 0.3
-                             ? end_
-                             : ids[static_cast<size_t>(random->Uniform() * ids.size())];
-      if (const absl::Status accepted = matcher.AcceptToken(id); !accepted.ok()) {
-        answer["error"] = std::string(accepted.message());
-        break;
-      }
+      if (Has(mask, end_) && random->Uniform() < end) id = end_;
+      const absl::Status accepted = !status.ok() ? status : matcher.AcceptToken(id.value_or(-1));
+      if (!accepted.ok()) answer["error"] = std::string(accepted.message());
     }
     answer["ended"] = matcher.ended();
     answer["text"] = std::string(matcher.text());
+    if (!matcher.ended() && Finish(question.value("finish", 0), &matcher, random)) {
+      answer["finished"] = std::string(matcher.text());
+    }
     return answer;
+  }
+
+  // Closes what is open where that is allowed, else goes on byte by byte, mostly with the same one:
+  // many patterns ask for some characters of one kind.
+  bool Finish(int tokens, Matcher* matcher, Random* random) {
+    std::vector<uint32_t> mask(trie_->words());
+    std::optional<TokenId> last;
+    for (int i = 0; i < tokens && !matcher->ended(); ++i) {
+      if (!matcher->Mask(mask).ok()) return false;
+      std::optional<TokenId> id;
+      for (const TokenId closing : {end_, by_byte_['"'], by_byte_['}'], by_byte_[']']}) {
+        if (!id && Has(mask, closing)) id = closing;
+      }
+      for (size_t word = 0; word < mask.size(); ++word) mask[word] &= single_[word];
+      if (!id && last && Has(mask, *last) && random->Uniform() < 0.95) id = last;
+      if (!id) id = last = Draw(mask, random);
+      if (!id || !matcher->AcceptToken(*id).ok()) return false;
+    }
+    return matcher->ended();
   }
 
   const std::unique_ptr<text::Tokenizer> tokenizer_;
   std::shared_ptr<const TokenTrie> trie_;
   TokenId end_ = 0;
+  std::vector<uint32_t> single_;           // tokens of one byte
+  std::array<TokenId, 256> by_byte_ = {};  // the ids of these
 };
 
 int Main(int argc, char** argv) {
   std::unique_ptr<text::Tokenizer> tokenizer;
-  if (argc == 2) {
+  if (argc >= 2) {
     auto loaded = text::Tokenizer::Load(argv[1]);
     if (!loaded.ok()) {
       std::cerr << loaded.status() << "\n";
@@ -182,7 +221,7 @@ int Main(int argc, char** argv) {
     }
     tokenizer = *std::move(loaded);
   }
-  Probe probe(std::move(tokenizer));
+  Probe probe(std::move(tokenizer), argc >= 3 ? std::atoll(argv[2]) : 0);
   std::string line;
   while (std::getline(std::cin, line)) {
     const Json question = Json::parse(line, nullptr, /*allow_exceptions=*/false);
