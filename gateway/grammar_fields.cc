@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "gateway/closed_schema.h"
 #include "gateway/written_json.h"
 
 namespace tutti::gateway {
@@ -27,9 +28,10 @@ constexpr UnservedField kOldNames[] = {
     {.name = "ebnf", .instead = "structured_outputs.grammar"},
 };
 
-std::string AsText(const Json& value, std::string_view written) {
-  if (!written.empty()) return std::string(written);
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+// The schema's text, with no members in its objects but those that it names.
+std::string SchemaText(const Json& schema, std::string_view written) {
+  if (!written.empty()) return ClosedSchema(schema, written);
+  return ClosedSchema(schema, schema.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 // The members of a format of type json_schema: the schema, and what only names it.
@@ -42,7 +44,7 @@ std::string ReadNamedSchema(FieldReader* named, std::string_view written, v1::Gr
     named->Fail("schema", schema == nullptr ? "is missing" : "is not an object");
     return "";
   }
-  grammar->set_json_schema(AsText(*schema, MemberAsWritten(written, "schema")));
+  grammar->set_json_schema(SchemaText(*schema, MemberAsWritten(written, "schema")));
   return named->PathOf("schema");
 }
 
@@ -59,19 +61,27 @@ std::string ReadSchemaInside(FieldReader* format, std::string_view written, v1::
   return path;
 }
 
+void ReadSchema(FieldReader* fields, const Json& json, std::string_view written,
+                v1::Grammar* grammar) {
+  const bool closed = fields->Bool("disable_additional_properties").value_or(true);
+  if (json.is_string()) {
+    const auto& text = json.get_ref<const std::string&>();
+    grammar->set_json_schema(closed ? ClosedSchemaText(text) : text);
+  } else if (!json.is_object()) {
+    fields->Fail("json", "is neither an object nor a text");
+  } else {
+    grammar->set_json_schema(closed || written.empty() ? SchemaText(json, written)
+                                                       : std::string(written));
+  }
+}
+
 // Each that it has; the last one found is the grammar's source.
 std::vector<std::string> ReadSources(FieldReader* fields, std::string_view written,
                                      v1::Grammar* grammar) {
   std::vector<std::string> found;
   if (const Json* const json = fields->Find("json")) {
     found.emplace_back("json");
-    if (json->is_string()) {
-      grammar->set_json_schema(json->get_ref<const std::string&>());
-    } else if (json->is_object()) {
-      grammar->set_json_schema(AsText(*json, MemberAsWritten(written, "json")));
-    } else {
-      fields->Fail("json", "is neither an object nor a text");
-    }
+    ReadSchema(fields, *json, MemberAsWritten(written, "json"), grammar);
   }
   if (const auto regex = fields->Text("regex")) {
     found.emplace_back("regex");
@@ -111,7 +121,7 @@ std::string ReadStructuredOutputs(FieldReader* fields, std::string_view body,
       ReadSources(&inner, MemberAsWritten(body, kName), &grammar);
   const auto compact = inner.Bool("disable_any_whitespace");
   inner.Refuse({.name = "whitespace_pattern", .instead = "disable_any_whitespace"});
-  inner.Refuse({.name = "disable_additional_properties", .harmless = "false"});
+  inner.Bool("disable_additional_properties");
   inner.Refuse({.name = "structural_tag"});
   inner.Refuse({.name = "backend", .harmless = "*"});
   inner.RefuseOthers();
@@ -171,6 +181,12 @@ std::string ReadGrammarFields(FieldReader* fields, std::string_view body,
                  /*flat=*/false, call);
   const std::string outputs = ReadStructuredOutputs(fields, body, format, call);
   return format.empty() ? outputs : format;
+}
+
+std::string ClosedSchemaText(const std::string& schema) {
+  const auto parsed = ParseObject(schema);
+  const auto* const json = std::get_if<ParsedJson>(&parsed);
+  return json == nullptr ? schema : ClosedSchema(**json, schema);
 }
 
 bool IsJson(const v1::Grammar& grammar) {

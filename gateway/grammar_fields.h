@@ -26,6 +26,9 @@ std::string ReadGrammarFields(FieldReader* fields, std::string_view body,
 std::string ReadFormat(FieldReader* fields, std::string_view name, std::string_view written,
                        bool flat, v1::GenerateRequest* call);
 
+// The text of a schema as vLLM reads it (closed_schema.h); one that is none as it is.
+std::string ClosedSchemaText(const std::string& schema);
+
 // Whether texts by it are JSON.
 bool IsJson(const v1::Grammar& grammar);
 

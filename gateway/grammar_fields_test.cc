@@ -43,7 +43,8 @@ TEST(GrammarFields, ResponseFormats) {
   const ReadFields schema = FieldsOf(
       R"({"a": null, "response_format": {"type": "json_schema", "json_schema": {"name": "n",
           "description": "d", "strict": true, "schema": {"properties": {"b": {}, "a": {}}}}}})");
-  EXPECT_EQ(schema.grammar.json_schema(), R"({"properties": {"b": {}, "a": {}}})");
+  EXPECT_EQ(schema.grammar.json_schema(),
+            R"({"properties":{"b":{},"a":{}},"additionalProperties":false})");
   EXPECT_EQ(schema.path, "response_format.json_schema.schema");
   EXPECT_EQ(schema.grammar.whitespace(), v1::GRAMMAR_WHITESPACE_UNSPECIFIED);
 }
@@ -69,9 +70,16 @@ TEST(GrammarFields, StructuredOutputsAsVllmNamesThem) {
   const auto read = [](const std::string& outputs) {
     return FieldsOf(R"({"structured_outputs": {)" + outputs + "}}");
   };
-  EXPECT_EQ(read(R"("json": {"b": 1, "a": 2})").grammar.json_schema(), R"({"b": 1, "a": 2})");
+  EXPECT_EQ(read(R"("json": {"b": 1, "a": 2.0})").grammar.json_schema(), R"({"b":1,"a":2.0})");
+  const std::string open = R"({"properties": {}})";
+  const std::string closed = R"({"properties":{},"additionalProperties":false})";
+  EXPECT_EQ(read("\"json\": " + open).grammar.json_schema(), closed);
+  EXPECT_EQ(read(R"("json": "{\"properties\": {}}")").grammar.json_schema(), closed);
+  const std::string disable = R"(, "disable_additional_properties": )";
+  EXPECT_EQ(read("\"json\": " + open + disable + "true").grammar.json_schema(), closed);
+  EXPECT_EQ(read("\"json\": " + open + disable + "false").grammar.json_schema(), open);
   EXPECT_EQ(read(R"("json": {})").path, "structured_outputs.json");
-  EXPECT_EQ(read(R"("json": "{\"type\": \"null\"}")").grammar.json_schema(), R"({"type": "null"})");
+  EXPECT_EQ(read(R"("json": "{\"type\": \"null\"}")").grammar.json_schema(), R"({"type":"null"})");
   EXPECT_EQ(read(R"("regex": "a+", "json": null)").grammar.regex(), "a+");
   EXPECT_THAT(read(R"("choice": ["a", "b"])").grammar.choice().texts(), ElementsAre("a", "b"));
   EXPECT_EQ(read(R"("grammar": "root ::= \"x\"")").grammar.ebnf(), "root ::= \"x\"");
@@ -88,9 +96,8 @@ TEST(GrammarFields, StructuredOutputsAsVllmNamesThem) {
   EXPECT_EQ(read(R"("structural_tag": "{}")").refused, "structured_outputs.structural_tag");
   EXPECT_EQ(read(R"("regex": "a", "whitespace_pattern": " ")").refused,
             "structured_outputs.whitespace_pattern");
-  EXPECT_EQ(read(R"("regex": "a", "disable_additional_properties": true)").refused,
+  EXPECT_EQ(read(R"("regex": "a", "disable_additional_properties": 1)").refused,
             "structured_outputs.disable_additional_properties");
-  EXPECT_EQ(read(R"("regex": "a", "disable_additional_properties": false)").refused, "");
 }
 
 TEST(GrammarFields, OnlyOneSaysWhatTheAnswerIs) {

@@ -300,7 +300,7 @@ std::string ReadGuide(FieldReader* fields, v1::GenerateRequest* call) {
   if (type == "json") {
     call->mutable_grammar()->mutable_json_object();
   } else if (type == "json_schema") {
-    call->mutable_grammar()->set_json_schema(guide);
+    call->mutable_grammar()->set_json_schema(ClosedSchemaText(guide));
   } else if (type == "regex") {
     call->mutable_grammar()->set_regex(guide);
   } else if (type == "ebnf_grammar") {

@@ -224,7 +224,8 @@ TEST(InferRequestTest, WhatTheAnswerMayBe) {
   const auto read = [](const std::string& sampling) { return Read(WithSampling(sampling)); };
   const InferRequest object =
       read(R"({"structured_outputs": {"json": {"properties": {"b": {}, "a": {}}}}})");
-  EXPECT_EQ(object.call.grammar().json_schema(), R"({"properties": {"b": {}, "a": {}}})");
+  EXPECT_EQ(object.call.grammar().json_schema(),
+            R"({"properties":{"b":{},"a":{}},"additionalProperties":false})");
   EXPECT_EQ(read(R"({"guided_decoding": {"regex": "a+", "backend": "x"}})").call.grammar().regex(),
             "a+");
   EXPECT_EQ(
@@ -235,7 +236,7 @@ TEST(InferRequestTest, WhatTheAnswerMayBe) {
   auto parameter = Asking("a");
   (*parameter.mutable_parameters())["structured_outputs"].set_string_param(
       R"({"json": {"z": 1, "a": 2}})");
-  EXPECT_EQ(Read(parameter).call.grammar().json_schema(), R"({"z": 1, "a": 2})");
+  EXPECT_EQ(Read(parameter).call.grammar().json_schema(), R"({"z":1,"a":2})");
   const auto words = [](const InferRequest& request, const char* said) {
     return std::string(RenameField(absl::InvalidArgumentError(said), request.paths).message());
   };

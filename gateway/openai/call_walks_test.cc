@@ -73,7 +73,7 @@ GenerationRequest Asked(ToolForm form, const std::string& fields, bool strict = 
 bool Satisfies(const std::string& schema, const std::string& json) {
   grammar::BuildWork work;
   auto source = grammar::SchemaSource::Parse(schema, &work);
-  const auto value = grammar::ParseJsonTree(json);
+  const auto value = grammar::ParseJsonTree(json, &work);
   if (!source.ok() || !value.ok()) return false;
   grammar::SchemaValues values(&*source);
   const auto admits = values.Admits(source->root(), *value, /*alone=*/false);
@@ -129,6 +129,7 @@ class CallWalk {
       "\n</parameter>", "</parameter>",         "</function>",
       "<tool_call>",    "\n<parameter=days>\n", "</tool_call>",
       "<function=now",  "{\"name\": \"now\", ", "now\n{"};
+  // No call begins with one: not every vocabulary has them.
   inline static const std::vector<std::string> kMarks = {"<|python_tag|>", "<|assistant|>"};
 
   const std::shared_ptr<grammar::Automaton> automaton_;
@@ -174,7 +175,7 @@ void CheckWalks(ToolForm form, const GenerationRequest& request, bool must_call,
     EXPECT_EQ(Parse(*request.parse, bytes), answer) << text;
   }
   EXPECT_GT(ended, kWalks / 4u) << "form " << static_cast<int>(form);
-  EXPECT_GT(calls, kWalks / 4u) << "form " << static_cast<int>(form);
+  EXPECT_GT(calls, must_call ? kWalks / 4u : 0u) << "form " << static_cast<int>(form);
   EXPECT_EQ(with_text > 0, !must_call) << "form " << static_cast<int>(form);
 }
 

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "gateway/closed_schema.h"
 #include "gateway/parse/xml_parameters.h"
 
 namespace tutti::gateway {
@@ -16,9 +17,10 @@ constexpr char kNoArguments[] = R"({"type":"object","additionalProperties":false
 // The schema of arguments, which are an object: `type` is put in front where it is not said.
 std::string ArgumentsSchema(const Json& schema, std::string_view written) {
   const std::string text = written.empty() ? schema.dump() : std::string(written);
-  if (schema.contains("type")) return text;
+  const std::string closed = ClosedSchema(schema, text);
+  if (schema.contains("type")) return closed;
   return absl::StrCat(R"({"type":"object")", schema.empty() ? "" : ",",
-                      absl::string_view(text).substr(1));
+                      absl::string_view(closed).substr(1));
 }
 
 void AddExact(const ToolFunction& function, const Parameters& types, CallableFunction* callable,

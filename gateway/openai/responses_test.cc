@@ -265,7 +265,8 @@ TEST(ResponsesRequest, TakesFunctionsCallsAndWhatCameOfThem) {
   EXPECT_EQ(Json::parse(chat.template_kwargs_json()),
             Json::parse(R"({"reasoning_effort": "low", "tools": [{"type": "function", "function":
                 {"name": "f", "description": "d", "parameters": {"z": 1, "properties": {}}}}]})"));
-  EXPECT_EQ(request.calls[0].grammar().json_schema(), R"({"properties":{"a":{},"b":{}}})");
+  EXPECT_EQ(request.calls[0].grammar().json_schema(),
+            R"({"properties":{"a":{},"b":{}},"additionalProperties":false})");
   EXPECT_EQ(request.names.grammar, "text.format.schema");
   EXPECT_TRUE(request.wishes.calls && request.wishes.forced && request.wishes.named);
   EXPECT_EQ(request.wishes.callable.at(0).path, "tools[0].parameters");

@@ -47,7 +47,7 @@ TEST(ToolChoice, BothFormsOfTheApiNameAFunction) {
   const std::string nested = OutcomeOf(
       TwoTools("null"), R"(, "tool_choice": {"type": "function", "function": {"name": "f"}})");
   EXPECT_THAT(nested, StartsWith(kGrammarOfF));
-  EXPECT_THAT(nested, HasSubstr(R"("properties": {"b": {"type": "string"}, "a")"));
+  EXPECT_THAT(nested, HasSubstr(R"("properties":{"b":{"type":"string"},"a")"));
   EXPECT_EQ(OutcomeOf(TwoTools("null"), R"(, "tool_choice": {"type": "function", "name": "f"})"),
             nested);
 }
@@ -109,7 +109,7 @@ TEST(ToolFields, WhatNoGrammarCanSayIsRefusedByName) {
   EXPECT_EQ(parameters(R"({"type": "array"})", ToolForm::kHermes),
             "tools[0].function.parameters.type");
   EXPECT_THAT(parameters(R"({"properties": {}})", ToolForm::kHermes),
-              HasSubstr(R"(%json {"type":"object","properties": {}})"));
+              HasSubstr(R"(%json {"type":"object","properties":{},"additionalProperties":false})"));
   for (const auto& [schema, path] :
        {std::pair(R"({"anyOf": [{}]})", "anyOf"),
         std::pair(R"({"minProperties": 1})", "minProperties"),
@@ -135,7 +135,7 @@ TEST(ToolFields, TheServiceNamesTheFunctionAtFault) {
                       request.names, 0);
   };
   EXPECT_EQ(param_at(ebnf.find("%json {}")).param, "response_format.json_schema.schema");
-  const ApiError f = param_at(ebnf.find("%json {\"type\": \"object\""));
+  const ApiError f = param_at(ebnf.find("%json {\"type\":\"object\""));
   EXPECT_EQ(f.param, "tools[0].function.parameters");
   EXPECT_THAT(f.message, StartsWith("tools[0].function.parameters: "));
   EXPECT_THAT(f.message, HasSubstr("/not: is not served"));

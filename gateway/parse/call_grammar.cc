@@ -26,7 +26,6 @@ CallMarkup MarkupOf(ToolForm form) {
     case ToolForm::kLlama3:
       return {"", "{\"name\": \"", "\", \"parameters\": ", "}", "; "};
     case ToolForm::kChatGlm3:
-      // Its tokenizer writes a space before the first word.
       return {"", "", "\n", "", ""};
     default:
       return {"<tool_call>\n", "{\"name\": \"", "\", \"arguments\": ", "}\n</tool_call>", "\n"};
@@ -52,17 +51,8 @@ std::string FreeText(ToolForm form) {
   }
 }
 
-// What stands between free text and calls, where both may be.
-std::string CallsBehindText(ToolForm form) {
-  if (form == ToolForm::kLlama3) return absl::StrCat("%special ", EbnfString(kPythonTag), " calls");
-  if (form == ToolForm::kChatGlm3) {
-    return absl::StrCat("%special ", EbnfString(kAssistantTag), " calls");
-  }
-  return "calls";
-}
-
-// Whether calls may be all of an answer that may have text before them. (Else the text is empty.)
-bool CallsStandAlone(ToolForm form) {
+// Whether an answer in the form has either text or calls. In the others calls may be behind text.
+bool IsTextOrCalls(ToolForm form) {
   return form == ToolForm::kLlama3 || form == ToolForm::kChatGlm3;
 }
 
@@ -108,19 +98,17 @@ CallGrammar GrammarOfCalls(ToolForm form, const std::vector<CallableFunction>& f
   ebnf = "root ::= ";
   if (!rules.must_call && !rules.content.empty()) {
     grammar.parts.emplace_back(ebnf.size(), rules.content_path);
-    absl::StrAppend(&ebnf, rules.content, " | ");
+    absl::StrAppend(&ebnf, rules.content, " | calls");
   } else if (!rules.must_call) {
-    absl::StrAppend(&ebnf, FreeText(form), " (", CallsBehindText(form), ")?",
-                    CallsStandAlone(form) ? " | " : "");
+    absl::StrAppend(&ebnf, FreeText(form), IsTextOrCalls(form) ? " | calls" : " (calls)?");
+  } else {
+    absl::StrAppend(&ebnf, "calls");
   }
-  const bool says_calls = rules.must_call || !rules.content.empty() || CallsStandAlone(form);
-  if (says_calls && form == ToolForm::kLlama3) {
-    absl::StrAppend(&ebnf, "(%special ", EbnfString(kPythonTag), ")? ");
-  }
-  absl::StrAppend(&ebnf, says_calls ? "calls" : "", "\ncalls ::= call");
+  absl::StrAppend(&ebnf, "\ncalls ::= call");
   if (rules.calls_max > 1 && !markup.between.empty()) {
     absl::StrAppend(&ebnf, " (", EbnfString(markup.between), " call){0,", rules.calls_max - 1, "}");
   }
+  // ChatGLM3's tokenizer writes a space before the first word.
   absl::StrAppend(&ebnf, "\ncall ::= ", form == ToolForm::kChatGlm3 ? "\" \"? " : "",
                   EbnfString(markup.begin), " (");
   for (const CallableFunction& function : functions) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "door/limits.h"
+#include "gateway/grammar_fields.h"
 #include "gateway/limits.h"
 
 namespace tutti::gateway {
@@ -83,7 +84,7 @@ absl::Status RefuseUnserved(const engine::SamplingParams& params) {
 void ReadConstraint(const engine::SamplingParams& params, v1::GenerateRequest* to) {
   switch (params.constraint_case()) {
     case engine::SamplingParams::kJsonSchema:
-      return to->mutable_grammar()->set_json_schema(params.json_schema());
+      return to->mutable_grammar()->set_json_schema(ClosedSchemaText(params.json_schema()));
     case engine::SamplingParams::kRegex:
       return to->mutable_grammar()->set_regex(params.regex());
     case engine::SamplingParams::kGrammar:
