@@ -22,6 +22,9 @@ from http_client import Gateway  # noqa: E402
 
 # (name, what pip installs, script, whether it is light)
 CLIENTS = [("openai", ["openai==3.54.0"], "openai_checks.py", True),
+           ("openai", ["openai==3.54.0"], "structured_checks.py", True),
+           ("langchain", ["langchain-openai==1.7.4"], "langchain_checks.py", True),
+           ("instructor", ["instructor==1.17.0"], "instructor_checks.py", True),
            ("prometheus-client", ["prometheus-client==0.26.0"], "prometheus_checks.py", True),
            ("locust", ["locust==2.47.0"], "locust_checks.py", True),
            ("vllm", ["aiohttp", "regex", "tqdm"], "vllm_checks.py", True),
@@ -78,21 +81,23 @@ def take_module(python, folder, package, member):
     return True
 
 
-def start_grpc(cluster):
-    """(process, address) of a gateway that speaks gRPC."""
+def start_gateway(cluster):
+    """(process, its addresses for gRPC and for HTTP) of a gateway that speaks gRPC and looks for calls of functions."""
     ready = os.path.join(cluster.dir.name, "grpc.json")
     process = subprocess.Popen([os.path.join(BINARIES, "tutti-gateway"), "--coordinator", cluster.address, "--listen",
-                                "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--ready-file", ready],
+                                "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--tool-parser", "hermes", "--ready-file",
+                                ready],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=clean_environment())
     wait_until(lambda: os.path.exists(ready), "the gateway for gRPC listens")
     with open(ready, encoding="utf-8") as file:
-        return process, json.load(file)["grpc"]
+        said = json.load(file)
+    return process, said["grpc"], said["address"]
 
 
-def check(name, python, script, address, grpc):
-    """(passed, failed) of a client's checks."""
+def check(name, python, script, address, grpc, caller):
+    """(passed, failed) of a client's checks; `caller`: the gateway that looks for calls."""
     environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
-    run = subprocess.run([python, os.path.join(HERE, script), f"http://{address}/v1", grpc], capture_output=True, text=True,
+    run = subprocess.run([python, os.path.join(HERE, script), f"http://{address}/v1", grpc, f"http://{caller}/v1"], capture_output=True, text=True,
                          timeout=CHECKS_S, env=environment, check=False)
     lines = run.stdout.splitlines()
     for line in lines:
@@ -122,10 +127,10 @@ def main():
     passed = failed = 0
     gateway = None
     try:
-        gateway, grpc = start_grpc(cluster)
+        gateway, grpc, caller = start_gateway(cluster)
         wait_until(lambda: Gateway(cluster.http).get("/health").status == 200, "the gateway is healthy")
         for client in ready:
-            good, bad = check(*client, cluster.http, grpc)
+            good, bad = check(*client, cluster.http, grpc, caller)
             passed, failed = passed + good, failed + bad
     finally:
         if gateway is not None:

@@ -156,6 +156,21 @@ def other_outputs():
 
 
 @check
+def what_the_answer_may_be():
+    schema = {"type": "object", "properties": {"sum": {"type": "integer", "minimum": 10, "maximum": 99}, "exact": {"type": "boolean"}},
+              "required": ["sum", "exact"], "additionalProperties": False}
+    for outputs in ({"structured_outputs": {"json": schema}}, {"guided_decoding": {"json": schema}},
+                    {"structured_outputs": json.dumps({"json": schema})}):
+        told = json.loads(texts(CLIENT.infer("demo", of_vllm(temperature=1, max_tokens=200, **outputs)))[0])
+        assert list(told) == ["sum", "exact"] and 10 <= told["sum"] <= 99, told
+    guided = of_ensemble(max_tokens=60) + [tensor("guided_decoding_guide_type", "regex", "BYTES"),
+                                           tensor("guided_decoding_guide", "[a-c]{3}!", "BYTES")]
+    assert texts(CLIENT.infer("demo", guided))[0].rstrip("!").strip("abc") == ""
+    refused(lambda: CLIENT.infer("demo", of_vllm(structured_outputs={"json": {"not": {}}})),
+            "sampling_parameters.structured_outputs.json")
+
+
+@check
 def streams():
     expected = openai(max_tokens=40, ignore_eos=True)[0]
     with Stream() as stream:
