@@ -25,6 +25,7 @@ struct Case {
   const char* link = "50GB/s,10us";
   const char* device_map = "";
   const char* quantize = "";
+  int32_t sequences = 256;
 };
 
 constexpr Case kCases[] = {
@@ -45,9 +46,9 @@ constexpr Case kCases[] = {
     {"qwen3-235b-on-16x80", "Qwen3-235B-A22B", "16x80GiB@2TB/s@312Tflop/s", 0, 0, 0, 40960},
     // As many bytes as GPTQ of 4 bits with groups of 128 takes.
     {"qwen1.5-72b-int4-on-2x24", "Qwen1.5-72B-Chat", "2x24GiB@200GB/s@4Tflop/s", 2, 1, 1, 2048,
-     "10Gbit/s,50us", "", "int4-g128"},
+     "10Gbit/s,50us", "", "int4-g128", 64},
     {"qwen1.5-72b-int4-on-48", "Qwen1.5-72B-Chat", "48GiB@200GB/s@4Tflop/s", 1, 1, 1, 2048,
-     "10Gbit/s,50us", "", "int4-g128"},
+     "10Gbit/s,50us", "", "int4-g128", 64},
     {"qwen3-4b-awq-on-4", "Qwen3-4B-AWQ", "4GiB@50GB/s@1Tflop/s", 1, 1, 1, 8192},
     {"qwen3-4b-awq-on-a-gpu", "Qwen3-4B-AWQ", "cuda:24GiB", 1, 1, 1, 8192},
 };
@@ -69,6 +70,7 @@ TEST_P(PlanGoldenTest, SaysWhatItSaid) {
                                                 .link = *ParseLink(one.link)},
                                   .num_pipelines = one.pipelines},
                       .quantize = one.quantize};
+  request.options.placement.max_sequences = one.sequences;
   const auto report = MakePlan(request);
   const std::string said =
       report.ok() ? RenderPlan(*report) : absl::StrCat(report.status().ToString(), "\n");
