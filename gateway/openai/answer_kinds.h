@@ -7,7 +7,7 @@
 
 #include "gateway/json_text.h"
 #include "gateway/openai/answer.h"
-#include "gateway/openai/answer_writer.h"
+#include "gateway/answer_writer.h"
 
 namespace tutti::gateway {
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gateway/json_text.h"
-#include "gateway/openai/service_error.h"
+#include "gateway/service_error.h"
 
 namespace tutti::gateway {
 namespace {

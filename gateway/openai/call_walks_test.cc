@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
-#include "gateway/openai/parse_choice.h"
+#include "gateway/parse_choice.h"
 #include "gateway/parse/answer_testing.h"
 #include "gateway/parse/value_text.h"
 #include "grammar/grammar_testing.h"

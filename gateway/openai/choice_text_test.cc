@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_split.h"
 #include "gateway/openai/answer.h"
-#include "gateway/openai/parse_choice.h"
+#include "gateway/parse_choice.h"
 
 namespace tutti::gateway {
 namespace {

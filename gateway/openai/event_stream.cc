@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gateway/limits.h"
-#include "gateway/openai/service_error.h"
+#include "gateway/service_error.h"
 
 namespace tutti::gateway {
 namespace {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "gateway/openai/answer.h"
-#include "gateway/openai/answer_writer.h"
-#include "gateway/openai/event_id.h"
+#include "gateway/answer_writer.h"
+#include "gateway/event_id.h"
 
 namespace tutti::gateway {
 

@@ -16,7 +16,7 @@
 #include "gateway/api_error.h"
 #include "gateway/field_reader.h"
 #include "gateway/json_text.h"
-#include "gateway/openai/service_error.h"
+#include "gateway/service_error.h"
 #include "gateway/parse/answer_form.h"
 #include "gateway/parse/call_grammar.h"
 #include "tutti/v1/generation.pb.h"

@@ -12,7 +12,7 @@
 
 #include "gateway/openai/answer.h"
 #include "gateway/openai/answer_parts.h"
-#include "gateway/openai/answer_writer.h"
+#include "gateway/answer_writer.h"
 #include "gateway/openai/choice_text.h"
 
 namespace tutti::gateway {

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gateway/openai/choice_text.h"
-#include "gateway/openai/parse_choice.h"
+#include "gateway/parse_choice.h"
 #include "grammar/grammar_testing.h"
 
 namespace tutti::gateway {

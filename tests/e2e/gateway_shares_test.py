@@ -192,7 +192,7 @@ class OutOfMemory(Callers):
 
 
 def forged(event_id, tokens):
-    """The id with a claim of so many tokens of its first output, by its own rules (gateway/openai/event_id.h)."""
+    """The id with a claim of so many tokens of its first output, by its own rules (gateway/event_id.h)."""
     import base64
     first, _ = event_id.split(".")
     decode = lambda text: base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

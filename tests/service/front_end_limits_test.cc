@@ -25,7 +25,7 @@
 #include "gateway/kserve/infer_request.h"
 #include "gateway/kserve/infer_testing.h"
 #include "gateway/openai/generation_request.h"
-#include "gateway/openai/service_error.h"
+#include "gateway/service_error.h"
 #include "gateway/vllm/engine_request.h"
 #include "text/limits.h"
 

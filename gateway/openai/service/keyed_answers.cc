@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gateway/limits.h"
-#include "gateway/openai/service/generation.h"
+#include "gateway/service/generation.h"
 
 namespace tutti::gateway {
 namespace {

@@ -12,7 +12,7 @@
 #include "gateway/limits.h"
 #include "gateway/openai/event_stream.h"
 #include "gateway/openai/generation_request.h"
-#include "gateway/openai/service_error.h"
+#include "gateway/service_error.h"
 
 namespace tutti::gateway {
 namespace {

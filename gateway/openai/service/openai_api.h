@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "gateway/api_error.h"
-#include "gateway/openai/parse_choice.h"
-#include "gateway/openai/service/generation.h"
+#include "gateway/parse_choice.h"
+#include "gateway/service/generation.h"
 #include "gateway/openai/service/keyed_answers.h"
 #include "gateway/service/caller.h"
 #include "gateway/service/loop_jobs.h"

@@ -9,7 +9,7 @@
 #include "gateway/json_text.h"
 #include "gateway/limits.h"
 #include "gateway/openai/service/openai_api.h"
-#include "gateway/openai/service_error.h"
+#include "gateway/service_error.h"
 
 namespace tutti::gateway {
 namespace {

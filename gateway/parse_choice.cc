@@ -1,4 +1,4 @@
-#include "gateway/openai/parse_choice.h"
+#include "gateway/parse_choice.h"
 
 #include <memory>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "gateway/openai/service/generation.h"
+#include "gateway/service/generation.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +8,7 @@
 #include "door/door.h"
 #include "gateway/limits.h"
 #include "gateway/openai/answer_kinds.h"
-#include "gateway/openai/service_error.h"
+#include "gateway/service_error.h"
 
 namespace tutti::gateway {
 namespace {

@@ -1,4 +1,4 @@
-#include "gateway/openai/kept_messages.h"
+#include "gateway/kept_messages.h"
 
 namespace tutti::gateway {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "gateway/api_error.h"
-#include "gateway/openai/event_id.h"
+#include "gateway/event_id.h"
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti::gateway {

@@ -1,4 +1,4 @@
-#include "gateway/openai/event_id.h"
+#include "gateway/event_id.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/plain_name.h"
 #include "gateway/limits.h"
-#include "gateway/openai/service_error.h"
+#include "gateway/service_error.h"
 
 namespace tutti::gateway {
 namespace {

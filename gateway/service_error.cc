@@ -1,4 +1,4 @@
-#include "gateway/openai/service_error.h"
+#include "gateway/service_error.h"
 
 #include <optional>
 #include <utility>
