@@ -108,13 +108,14 @@ void Engine::CommitToken(const Scheduler::Sampled& sampled) {
     deliver.begun = std::make_shared<const OutputBegun>(
         OutputBegun{.max_tokens = sequence->request.max_tokens, .numerics = sequence->numerics});
   }
-  actions_->push_back(std::move(deliver));
   const std::vector<TokenId>& stop = sequence->request.stop_token_ids;
-  if (std::binary_search(stop.begin(), stop.end(), token)) {
-    admission_.End(sequence, FinishCause::kStopToken, absl::OkStatus(), actions_);
-  } else if (sequence->output_tokens() >= sequence->request.max_tokens) {
-    admission_.End(sequence, FinishCause::kLength, absl::OkStatus(), actions_);
-  }
+  const bool stops = std::binary_search(stop.begin(), stop.end(), token);
+  deliver.last = stops || sequence->output_tokens() >= sequence->request.max_tokens;
+  const bool last = deliver.last;
+  actions_->push_back(std::move(deliver));
+  if (!last) return;
+  admission_.End(sequence, stops ? FinishCause::kStopToken : FinishCause::kLength, absl::OkStatus(),
+                 actions_);
 }
 
 // On each pipeline until enough steps are under way or nothing is left to compute.

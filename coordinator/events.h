@@ -112,6 +112,7 @@ struct DeliverTokens {
   int32_t index = 0;  // of the first token in the output
   std::vector<v1::SampledToken> tokens;
   std::shared_ptr<const OutputBegun> begun;  // of the first delivery; null: of a later one
+  bool last = false;                         // the FinishRequest follows at once
 };
 enum class FinishCause { kStopToken, kLength, kStopString, kError };
 // The request's one end. Comes after its last DeliverTokens.

@@ -47,7 +47,9 @@ inline constexpr SharedFlag kCoordinatorFlags[] = {
     {"--max-waiting", "Requests waiting; more are refused"},
     {"--max-wait",
      "Seconds that one may have to wait, at the pace of late; more is refused; 0: any"},
-    {"--served-model-name", "Name clients ask for (default: the directory's)"},
+    {"--served-model-name",
+     "Names clients may ask for, with commas between them, such as Qwen/Qwen3-0.6B,demo; answers "
+     "without a name have the first (default: the directory's)"},
     {"--public-role",
      "What callers without a certificate may do: client, or gateway, who names tenants and may ask "
      "for priority below 0; auto: gateway on a Unix socket in a folder of mode 0700, else client"},
@@ -89,6 +91,9 @@ inline constexpr SharedFlag kGatewayFlags[] = {
     {"--reasoning-parser",
      "How it marks its reasoning; auto: by its chat template; none: it stays text"},
     {"--reasoning-content", "Reasoning is in reasoning_content too, its older name", true},
+    {"--heartbeat",
+     "Seconds after which a stream that has nothing to say sends a comment, so that proxies do not "
+     "take it for dead; 0: never; unset: 10"},
 };
 // Of the coordinator and of the gateway.
 inline constexpr SharedFlag kTraceFlags[] = {

@@ -32,6 +32,11 @@ class KeptRows {
     return blocks == blocks_ && block_size == block_size_ && row_bytes == row_bytes_;
   }
 
+  // Of its memory, whether or not anything was written there yet.
+  int64_t bytes() const {
+    return rows_ == nullptr ? 0 : int64_t{blocks_} * block_size_ * row_bytes_;
+  }
+
   // The rows of a step, [batch.rows, row_bytes], as they are sent on.
   void Store(const Batch& batch, std::span<const std::byte> rows);
   // The step's rows go on and are not to be had here.

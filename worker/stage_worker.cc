@@ -141,6 +141,7 @@ void StageWorker::Assign(Epoch epoch, v1::AssignShard shard) {
   ready->set_weight_bytes(memory.weight_bytes);
   ready->set_kv_bytes(memory.kv_bytes);
   ready->set_activation_bytes(memory.activation_bytes);
+  ready->set_kept_row_bytes(kept_.bytes());
   ready->set_load_seconds(Seconds(clock_->Now() - begin));
   if (goes_on) {
     ready->set_kv_epoch(kv_epoch_.value());

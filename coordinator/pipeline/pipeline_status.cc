@@ -157,6 +157,7 @@ void Pipeline::FillShard(size_t number, Instant now, v1::StageStatus* status) co
   actual->set_weights(shard.actual.weight_bytes());
   actual->set_kv(shard.actual.kv_bytes());
   actual->set_activations(shard.actual.activation_bytes());
+  actual->set_kept_rows(shard.actual.kept_row_bytes());
   actual->set_budget(shard.placement.budget_bytes);
   if (const Worker* const worker = membership_->Find(shard.link)) {
     FillWorkerStatus(*worker, now, status->mutable_worker());

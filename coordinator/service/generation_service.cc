@@ -156,14 +156,20 @@ door::ClientCall::Reactor* GenerationService::BeginDetokenize(
 
 door::ClientCall::Reactor* GenerationService::BeginGetModel(grpc::CallbackServerContext* context) {
   auto call = std::make_shared<door::UnaryCall>();
-  return Start(context, call.get(), [this, call] {
-    if (call->TakeRequest()) DescribeModel(call);  // whatever it holds: there is nothing to ask
+  const door::AskerRights rights =
+      door::RightsOf(transport::CallerOf(context->auth_context().get(), without_certificate_));
+  return Start(context, call.get(), [this, call, may_name = rights.may_name_tenant] {
+    // Whatever it holds: there is nothing to ask.
+    if (call->TakeRequest()) DescribeModel(may_name, call);
   });
 }
 
-void GenerationService::DescribeModel(const std::shared_ptr<door::UnaryCall>& call) const {
+void GenerationService::DescribeModel(bool may_name_tenants,
+                                      const std::shared_ptr<door::UnaryCall>& call) const {
   v1::GetModelResponse response;
   response.set_name(model_->name);
+  for (const std::string& name : model_->other_names) response.add_other_names(name);
+  response.set_may_name_tenants(may_name_tenants);
   response.set_architecture(model_->config.architecture);
   response.set_fingerprint(model_->fingerprint);
   response.set_context_length(static_cast<uint32_t>(model_->max_model_len));

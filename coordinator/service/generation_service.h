@@ -97,7 +97,7 @@ class GenerationService : public door::RawService {
   absl::Status Submit(const BuiltRequest& built,
                       const std::optional<RunningRequests::Running>& taken_over);
   void Abandon(RequestId first, int32_t n);
-  void DescribeModel(const std::shared_ptr<door::UnaryCall>& call) const;
+  void DescribeModel(bool may_name_tenants, const std::shared_ptr<door::UnaryCall>& call) const;
 
   const bool share_cache_domain_;
   const transport::RoleSet without_certificate_;

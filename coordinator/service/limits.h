@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/clock.h"
@@ -18,6 +19,9 @@ inline constexpr int64_t kBadWordBytesMax = 256;
 inline constexpr int64_t kAllowedTokenIdsMax = 16384;
 // A salt of cached prompts: a random text or a name, as a tenant's.
 inline constexpr int64_t kCacheSaltBytesMax = 256;
+// Bytes of a request whose prompt is encoded to its end though it is too long, so that its sender
+// learns by how much: a third of a second of one thread.
+inline constexpr size_t kCountedPromptBytesMax = 1 << 20;
 
 // ---- grammars (grammar_builder.h, running_grammars.h)
 

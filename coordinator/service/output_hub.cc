@@ -93,7 +93,12 @@ class OutputHub::Output {
     }
     last_token_at_ = now;
     if (!first_token_at_) first_token_at_ = now;
-    group_->Write(std::move(response));
+    // The end comes with the last token, and never now with it, now behind it.
+    if (delivery.last || stopped()) {
+      last_ = std::move(response);
+    } else {
+      group_->Write(std::move(response));
+    }
     return absl::OkStatus();
   }
   // An error where an output that is computed again has ended before all that the client has.
@@ -107,8 +112,9 @@ class OutputHub::Output {
 
   // REQUIRES: finish.status is OK, or the text is complete.
   void Finish(const FinishRequest& finish) {
-    v1::GenerateResponse response = Response(completion_tokens_);
-    response.set_text(text_.Finish());
+    v1::GenerateResponse response =
+        last_ ? *std::exchange(last_, std::nullopt) : Response(completion_tokens_);
+    response.mutable_text()->append(text_.Finish());
     v1::Finish& end = *response.mutable_finish();
     end.set_reason(stopped() || finish.cause != FinishCause::kLength ? v1::FINISH_REASON_STOP
                                                                      : v1::FINISH_REASON_LENGTH);
@@ -199,6 +205,7 @@ class OutputHub::Output {
   int64_t completion_tokens_;
   std::optional<Instant> first_token_at_;
   std::optional<Instant> last_token_at_;
+  std::optional<v1::GenerateResponse> last_;  // waits for the end
 };
 
 OutputHub::OutputHub(const text::Tokenizer* tokenizer, const Clock* clock, OnUnwanted on_unwanted,

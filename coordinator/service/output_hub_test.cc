@@ -22,7 +22,9 @@ class Recording : public door::OutputStream {
     if (response.output() == 0) {
       for (const auto& token : response.tokens()) ids_.push_back(token.id());
     }
-    if (response.has_finish()) finishes_[response.output()] = response.finish();
+    if (!response.has_finish()) return;
+    finishes_[response.output()] = response.finish();
+    tokens_of_end_ = response.tokens_size();
   }
   void Finish(absl::Status status) override { ended_.set_value(std::move(status)); }
 
@@ -45,12 +47,18 @@ class Recording : public door::OutputStream {
     const MutexLock lock(&mutex_);
     return finishes_.size();
   }
+  // Tokens of the message that had the end.
+  int tokens_of_end() {
+    const MutexLock lock(&mutex_);
+    return tokens_of_end_;
+  }
 
  private:
   Mutex mutex_;
   std::map<uint32_t, std::string> texts_ ABSL_GUARDED_BY(mutex_);
   std::vector<TokenId> ids_ ABSL_GUARDED_BY(mutex_);
   std::map<uint32_t, v1::Finish> finishes_ ABSL_GUARDED_BY(mutex_);
+  int tokens_of_end_ ABSL_GUARDED_BY(mutex_) = -1;
   std::promise<absl::Status> ended_;
 };
 
@@ -169,6 +177,25 @@ TEST_F(OutputHubTest, StopTokensShowNoTextButCount) {
   EXPECT_EQ(stream->text(), "42");
   EXPECT_EQ(stream->ids(), ids);
   EXPECT_EQ(stream->finish().reason(), v1::FINISH_REASON_STOP);
+}
+
+// Not in a message of its own, as the threads' timing has it.
+TEST_F(OutputHubTest, TheEndComesWithTheLastToken) {
+  auto stream = Open({});
+  DeliverTokens tokens{.request = kRequest, .index = 0, .last = true};
+  tokens.tokens.emplace_back().set_token(Ids("4").at(0));
+  hub_.Tokens(std::move(tokens));
+  hub_.Finish({.request = kRequest, .cause = FinishCause::kLength});
+  EXPECT_TRUE(stream->End().ok());
+  EXPECT_EQ(stream->text(), "4");
+  EXPECT_EQ(stream->tokens_of_end(), 1);
+}
+
+TEST_F(OutputHubTest, AStopStringsEndComesWithItsToken) {
+  auto stream = Open(Stopping("13 1", false));
+  Deliver(Ids("11 12 13 14"));
+  EXPECT_TRUE(stream->End().ok());
+  EXPECT_EQ(stream->tokens_of_end(), 1);
 }
 
 TEST_F(OutputHubTest, ErrorsEndTheStreamAsTheyAre) {

@@ -85,10 +85,11 @@ absl::StatusOr<std::vector<TokenId>> KeepLast(int64_t keep,
 absl::StatusOr<std::vector<TokenId>> BuildPrompt(const v1::GenerateRequest& message,
                                                  const ServedModel& model) {
   if (TUTTI_FAIL_POINT("coordinator.no_memory_for_prompt")) throw std::bad_alloc();
-  // One more than fits, so that one that almost fits is told its length. Of a prompt whose last
+  // A prompt that is too long is told its length, unless it takes long to know. Of one whose last
   // tokens are wanted, all are needed.
   const int64_t keep = message.truncate_prompt_tokens();
-  const int64_t ids_max = keep > 0 ? text::Tokenizer::kAllIds : model.max_model_len;
+  const bool counts = message.ByteSizeLong() <= kCountedPromptBytesMax;
+  const int64_t ids_max = keep > 0 || counts ? text::Tokenizer::kAllIds : model.max_model_len;
   switch (message.prompt_case()) {
     case v1::GenerateRequest::kText:
       return KeepLast(keep, ExplainLength(model.EncodeText(message.text(), message.text_reading(),
@@ -281,8 +282,12 @@ absl::Status BuildLength(const v1::SamplingParams& params, const ServedModel& mo
 
 absl::Status CheckModelName(const std::string& name, const ServedModel& model) {
   if (name.empty() || name == model.name) return absl::OkStatus();
+  const auto& others = model.other_names;
+  if (std::find(others.begin(), others.end(), name) != others.end()) return absl::OkStatus();
+  std::string all = absl::StrCat("'", model.name, "'");
+  for (const std::string& other : others) absl::StrAppend(&all, ", '", other, "'");
   return absl::NotFoundError(
-      absl::StrCat("model: no model of that name is served here, only '", model.name, "'"));
+      absl::StrCat("model: no model of that name is served here, only ", all));
 }
 
 absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/plain_name.h"
 #include "coordinator/service/chat_messages.h"
@@ -19,22 +21,34 @@
 #include "text/template_check.h"
 
 namespace tutti::coordinator {
+
+absl::Status ServedModel::SetNames(const std::filesystem::path& dir, const std::string& names) {
+  std::vector<std::string> all;
+  for (const absl::string_view one : absl::StrSplit(names, ',', absl::SkipWhitespace())) {
+    all.emplace_back(absl::StripAsciiWhitespace(one));
+  }
+  if (all.empty()) {
+    const std::filesystem::path clean = std::filesystem::absolute(dir).lexically_normal();
+    all.push_back(clean.has_filename() ? clean.filename() : clean.parent_path().filename());
+  }
+  for (const std::string& one : all) {
+    if (IsModelName(one)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("model name '", one,
+                                                   "' must match [A-Za-z0-9._:/@+-]{1,256}; ",
+                                                   "choose another with --served-model-name"));
+  }
+  name = all.front();
+  other_names.assign(all.begin() + 1, all.end());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesystem::path& dir,
-                                                               const std::string& name,
+                                                               const std::string& names,
                                                                int32_t max_model_len,
                                                                const std::string& chat_template) {
   TUTTI_RETURN_IF_ERROR(Annotate(model::CheckModelFolder(dir.string()), "--model"));
   auto model = std::make_unique<ServedModel>();
-  model->name = name;
-  if (model->name.empty()) {
-    const std::filesystem::path clean = std::filesystem::absolute(dir).lexically_normal();
-    model->name = clean.has_filename() ? clean.filename() : clean.parent_path().filename();
-  }
-  if (!IsPlainName(model->name)) {
-    return absl::InvalidArgumentError(absl::StrCat("model name '", model->name,
-                                                   "' must match [A-Za-z0-9._-]{1,128}; ",
-                                                   "choose another with --served-model-name"));
-  }
+  TUTTI_RETURN_IF_ERROR(model->SetNames(dir, names));
   TUTTI_ASSIGN_OR_RETURN(model->config, model::LoadModelConfig(dir.string()));
   TUTTI_ASSIGN_OR_RETURN(model->generation,
                          model::LoadGenerationConfig(dir.string(), model->config));

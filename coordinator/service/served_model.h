@@ -24,6 +24,7 @@ namespace tutti::coordinator {
 
 struct ServedModel {
   std::string name;
+  std::vector<std::string> other_names;  // that requests may give as well
   std::string fingerprint;
   std::shared_ptr<const model::Checkpoint> checkpoint;  // its headers
   model::ModelConfig config;
@@ -35,11 +36,12 @@ struct ServedModel {
   absl::StatusOr<text::ChatTemplate> chat_template = absl::NotFoundError("none");
   int32_t max_model_len = 0;
 
-  // `name` empty: the last component of `dir`. `max_model_len` 0: the model's own context.
+  // `names`: with commas between them; empty: the last component of `dir`. `max_model_len` 0: the
+  // model's own context.
   // `chat_template`: a file to use instead of the checkpoint's own template, which must then be
   // one that can be compiled; empty: the checkpoint's own.
   static absl::StatusOr<std::unique_ptr<ServedModel>> Load(const std::filesystem::path& dir,
-                                                           const std::string& name,
+                                                           const std::string& names,
                                                            int32_t max_model_len,
                                                            const std::string& chat_template = "");
 
@@ -54,6 +56,7 @@ struct ServedModel {
                                                   int64_t ids_max = text::Tokenizer::kAllIds) const;
 
  private:
+  absl::Status SetNames(const std::filesystem::path& dir, const std::string& names);
   absl::Status LoadTokenizer(const std::filesystem::path& dir);
   absl::Status LoadTemplate(const std::filesystem::path& dir, const std::string& file);
   // FAILED_PRECONDITION where there is no tokenizer.

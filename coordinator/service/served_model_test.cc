@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/files_testing.h"
 #include "coordinator/model_testing.h"
+#include "coordinator/service/request_builder.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -62,6 +63,25 @@ TEST(ServedModelTest, AnotherTemplateMayBeGiven) {
   for (const std::string bad : {"chat_template.jinja", "none.jinja"}) {
     const auto refused = ServedModel::Load(dir.path(), "demo", 0, dir.File(bad));
     EXPECT_THAT(MessageOf(refused.status()), HasSubstr("--chat-template")) << bad;
+  }
+}
+
+TEST(ServedModelTest, HasNamesAsHubsHaveThem) {
+  TempDir dir;
+  LinkDemo(dir, "none");
+  const auto model = ServedModel::Load(dir.path(), "Qwen/Qwen3-0.6B, qwen3:0.6b,demo", 0);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->name, "Qwen/Qwen3-0.6B");
+  EXPECT_THAT((*model)->other_names, testing::ElementsAre("qwen3:0.6b", "demo"));
+  for (const char* name : {"", "Qwen/Qwen3-0.6B", "qwen3:0.6b", "demo"}) {
+    EXPECT_TRUE(CheckModelName(name, **model).ok()) << name;
+  }
+  EXPECT_THAT(MessageOf(CheckModelName("other", **model)),
+              HasSubstr("'Qwen/Qwen3-0.6B', 'qwen3:0.6b', 'demo'"));
+  for (const char* bad : {"a b", "a,\"b\"", "a\nb"}) {
+    EXPECT_THAT(MessageOf(ServedModel::Load(dir.path(), bad, 0).status()),
+                HasSubstr("--served-model-name"))
+        << bad;
   }
 }
 
