@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "gateway/limits.h"
 #include "gateway/parse/call_forms.h"
 #include "gateway/parse/json_scanner.h"
 
@@ -19,13 +20,14 @@ std::vector<std::string_view> EndsOfReasoning(const ParseOptions* options) {
 
 }  // namespace
 
-AnswerParser::AnswerParser(std::shared_ptr<const ParseOptions> options)
+AnswerParser::AnswerParser(std::shared_ptr<const ParseOptions> options, std::set<size_t> not_calls)
     : options_(std::move(options)),
       calls_(options_ == nullptr ? nullptr
                                  : MakeCallParser(options_->form.tools, &options_->functions)),
       end_of_reasoning_(EndsOfReasoning(options_.get())) {
   if (options_ != nullptr && options_->form.reasoning != ReasoningForm::kNone)
     state_ = State::kBegin;
+  if (calls_ != nullptr) calls_->Refuse(std::move(not_calls));
 }
 
 AnswerPieces AnswerParser::Feed(std::string_view text) {
@@ -111,6 +113,27 @@ AnswerPieces AnswerParser::Wanted(AnswerPieces pieces) const {
             (piece.call > 0 && options_->one_call_only));
   });
   return pieces;
+}
+
+WholeParse ParseWhole(const std::shared_ptr<const ParseOptions>& options, bool in_reasoning,
+                      std::string_view text) {
+  std::shared_ptr<const ParseOptions> used = options;
+  std::set<size_t> not_calls;
+  while (true) {
+    AnswerParser parser(used, not_calls);
+    parser.BeginInReasoning(in_reasoning);
+    WholeParse parse{.pieces = parser.Feed(text)};
+    Append(parser.Finish(), &parse.pieces);
+    parse.has_calls = parser.has_calls();
+    const std::optional<size_t> broken = parser.first_broken_call();
+    if (!broken) return parse;
+    // Without it what follows may be cut into calls in another way: one after the other.
+    not_calls.insert(*broken);
+    if (not_calls.size() <= kBrokenCallsMax) continue;
+    ParseOptions no_calls = *options;
+    no_calls.form.tools = ToolForm::kNone;
+    used = std::make_shared<const ParseOptions>(std::move(no_calls));
+  }
 }
 
 }  // namespace tutti::gateway

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -20,8 +22,9 @@ namespace tutti::gateway {
 
 class AnswerParser {
  public:
-  // Null: all text is content.
-  explicit AnswerParser(std::shared_ptr<const ParseOptions> options);
+  // Null: all text is content. `not_calls`: as CallParser::Refuse.
+  explicit AnswerParser(std::shared_ptr<const ParseOptions> options,
+                        std::set<size_t> not_calls = {});
 
   // The prompt ends inside of a reasoning, or not. Before any text; without it, not.
   void BeginInReasoning(bool in_reasoning) { prompt_opens_ = in_reasoning; }
@@ -31,6 +34,10 @@ class AnswerParser {
 
   // Calls that are whole and part of the answer.
   bool has_calls() const { return calls_ != nullptr && calls_->complete_calls() > 0; }
+  // As CallParser::first_broken.
+  std::optional<size_t> first_broken_call() const {
+    return calls_ == nullptr ? std::nullopt : calls_->first_broken();
+  }
 
  private:
   enum class State : uint8_t { kBegin, kReasoning, kContent };
@@ -57,5 +64,14 @@ class AnswerParser {
   TagFinder end_of_reasoning_;
   TagFinder stray_end_{{"</think>"}};
 };
+
+// The parse of a text that is there as a whole: a call that is broken is content, as it was
+// written, and nothing of it a call.
+struct WholeParse {
+  AnswerPieces pieces;
+  bool has_calls = false;
+};
+WholeParse ParseWhole(const std::shared_ptr<const ParseOptions>& options, bool in_reasoning,
+                      std::string_view text);
 
 }  // namespace tutti::gateway

@@ -129,5 +129,42 @@ TEST(AnswerParser, EndsCallsWhenThereAreTooMany) {
   EXPECT_EQ(answer.content, "<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>");
 }
 
+Answer Whole(const ParseOptions& options, std::string_view text) {
+  const WholeParse parse =
+      ParseWhole(std::make_shared<const ParseOptions>(options), /*in_reasoning=*/false, text);
+  Answer answer;
+  Take(parse.pieces, &answer);
+  answer.has_calls = parse.has_calls;
+  return answer;
+}
+
+// What a stream has said stays said; a whole answer has a call or its text, and no part of both.
+TEST(ParseWhole, HasBrokenCallsAsTheyWereWritten) {
+  const std::string good = "<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>";
+  const std::string broken[] = {
+      R"(<tool_call>{"name": "get_weather", "arguments": {"city": Paris}}</tool_call>)",
+      R"(<tool_call>{"name": "get_weather", "arguments": {"city": 'Paris'}}</tool_call>)",
+      R"(<tool_call>{"name": "get_weather", "arguments": {"days": 3,}}</tool_call>)",
+      R"(<tool_call>{"name": "get_weather", "arguments": {"metric": True}}</tool_call>)",
+      R"(<tool_call>{"name": "get_weather", "arguments": {"city": "Par)",
+  };
+  const ParseOptions hermes = Options(ToolForm::kHermes);
+  for (const std::string& text : broken) {
+    EXPECT_EQ(Whole(hermes, text), (Answer{text, "", {}, false}));
+    const std::string before = "I look.\n" + good + "\n";
+    EXPECT_EQ(Whole(hermes, before + text), (Answer{"I look." + text, "", {{"now", "{}"}}, true}));
+  }
+  EXPECT_EQ(Whole(hermes, broken[0] + "\n" + good), (Answer{broken[0], "", {{"now", "{}"}}, true}));
+  std::string many;
+  for (size_t i = 0; i < 2 * kBrokenCallsMax; ++i) many += broken[0];
+  EXPECT_EQ(Whole(hermes, many), (Answer{many, "", {}, false}));
+  const std::string xml = "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</par";
+  EXPECT_EQ(Whole(Options(ToolForm::kQwenXml), xml), (Answer{xml, "", {}, false}));
+  const std::string llama = R"({"name": "get_weather", "parameters": {"city": Paris}})";
+  EXPECT_EQ(Whole(Options(ToolForm::kLlama3), llama), (Answer{llama, "", {}, false}));
+  const std::string glm = "get_weather\n```python\ntool_call(city=Paris)\n```";
+  EXPECT_EQ(Whole(Options(ToolForm::kChatGlm3), glm), (Answer{glm, "", {}, false}));
+}
+
 }  // namespace
 }  // namespace tutti::gateway

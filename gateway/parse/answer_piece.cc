@@ -1,5 +1,7 @@
 #include "gateway/parse/answer_piece.h"
 
+#include <utility>
+
 namespace tutti::gateway {
 
 void AddText(AnswerPiece::Kind kind, size_t call, std::string_view text, AnswerPieces* pieces) {
@@ -8,6 +10,16 @@ void AddText(AnswerPiece::Kind kind, size_t call, std::string_view text, AnswerP
     pieces->push_back({.kind = kind, .text = "", .call = call});
   }
   pieces->back().text += text;
+}
+
+void Append(AnswerPieces more, AnswerPieces* pieces) {
+  for (AnswerPiece& piece : more) {
+    if (piece.kind == AnswerPiece::Kind::kCall) {
+      pieces->push_back(std::move(piece));
+    } else {
+      AddText(piece.kind, piece.call, piece.text, pieces);
+    }
+  }
 }
 
 }  // namespace tutti::gateway

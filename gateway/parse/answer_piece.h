@@ -26,4 +26,7 @@ using AnswerPieces = std::vector<AnswerPiece>;
 // Adds text at the end, to the last piece if that is of the same kind and call.
 void AddText(AnswerPiece::Kind kind, size_t call, std::string_view text, AnswerPieces* pieces);
 
+// Adds pieces at the end, and joins what came apart.
+void Append(AnswerPieces more, AnswerPieces* pieces);
+
 }  // namespace tutti::gateway

@@ -13,7 +13,10 @@ void CallParser::PushAll(std::string_view text, AnswerPieces* pieces) {
 }
 
 bool CallParser::Announce(const std::string& name, AnswerPieces* pieces) {
-  if (calls_ >= kCallsPerOutputMax) return false;
+  const size_t number = tried_++;
+  if (calls_ >= kCallsPerOutputMax || refused_.contains(number)) return false;
+  if (!broken_) broken_ = open_;
+  open_ = number;
   pieces->push_back({.kind = AnswerPiece::Kind::kCall, .text = name, .call = calls_++});
   return true;
 }

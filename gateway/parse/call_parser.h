@@ -9,8 +9,11 @@
 // Thread: one.
 #pragma once
 
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "gateway/parse/answer_form.h"
 #include "gateway/parse/answer_piece.h"
@@ -29,6 +32,11 @@ class CallParser {
 
   // Calls whose arguments are whole.
   size_t complete_calls() const { return complete_; }
+  // Of the calls that were announced, or would have been, counted from 0: the first that has not
+  // become whole.
+  std::optional<size_t> first_broken() const { return broken_ ? broken_ : open_; }
+  // These are content, whatever they look like. Before any text.
+  void Refuse(std::set<size_t> calls) { refused_ = std::move(calls); }
 
  protected:
   // REQUIRES: `functions` outlives it.
@@ -39,15 +47,22 @@ class CallParser {
   void Text(std::string_view text, AnswerPieces* pieces) const;
   // All of `text` again.
   void PushAll(std::string_view text, AnswerPieces* pieces);
-  // False: this output has more calls than any should.
+  // False: this output has more calls than any should, or this is to be none.
   bool Announce(const std::string& name, AnswerPieces* pieces);
   void Arguments(std::string_view text, AnswerPieces* pieces) const;
-  void Complete() { ++complete_; }
+  void Complete() {
+    ++complete_;
+    open_.reset();
+  }
 
  private:
   const Functions& functions_;
   size_t calls_ = 0;
   size_t complete_ = 0;
+  size_t tried_ = 0;            // to be announced
+  std::optional<size_t> open_;  // of these: announced, and not yet whole
+  std::optional<size_t> broken_;
+  std::set<size_t> refused_;
 };
 
 }  // namespace tutti::gateway

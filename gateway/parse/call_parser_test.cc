@@ -23,12 +23,22 @@ TEST(HermesCalls, AreFound) {
             {R"(<tool_call>{"name": "get_weather",
 "arguments": {"city": "</tool_call>\"\u00e9}{"}}</tool_call>)",
              {"", "", {{"get_weather", R"({"city": "</tool_call>\"\u00e9}{"})"}}, true}},
+            // A text with line ends as they are.
+            {"<tool_call>{\"name\":\"write_file\",\"arguments\":{\"path\":\"a\n\tb\"}}</tool_call>",
+             {"", "", {{"write_file", R"({"path":"a\n\tb"})"}}, true}},
             // The model forgot to close the first.
             {"<tool_call>{\"name\":\"now\",\"arguments\":{}}\n<tool_call>{\"name\":\"now\","
              "\"arguments\":{}}",
              {"", "", {{"now", "{}"}, {"now", "{}"}}, true}},
             {"<tool_call><tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call></tool_call>",
-             {"<tool_call></tool_call>", "", {{"now", "{}"}}, true}},
+             {"", "", {{"now", "{}"}}, true}},
+            // So are braces and tags that close nothing, and tags that were cut.
+            {"<tool_call>{\"name\":\"now\",\"arguments\":{}}}\n</tool_call>\n</tool_call>\nSo.",
+             {"So.", "", {{"now", "{}"}}, true}},
+            {"<tool_call>{\"name\":\"now\",\"arguments\":{}}\n</tool_c",
+             {"", "", {{"now", "{}"}}, true}},
+            {"<tool_call>\n<tool_call>\nHm. </tool_call>",
+             {"<tool_call>\n<tool_call>\nHm. </tool_call>", "", {}, false}},
         });
 }
 
@@ -59,10 +69,6 @@ TEST(HermesCalls, ThatBreakOffKeepWhatHasBeenSaid) {
              {"Paris}}</tool_call>", "", {{"get_weather", "{\"city\": "}}, false}},
             {"<tool_call>{\"name\":\"get_weather\",\"arguments\":{\"city\": \"Par",
              {"", "", {{"get_weather", "{\"city\": \"Par"}}, false}},
-            {"<tool_call>{\"name\":\"now\",\"arguments\":{}}}\n</tool_call>",
-             {"}\n</tool_call>", "", {{"now", "{}"}}, true}},
-            {"<tool_call>{\"name\":\"now\",\"arguments\":{}}\n</tool_c",
-             {"</tool_c", "", {{"now", "{}"}}, true}},
         });
 }
 
@@ -108,6 +114,11 @@ TEST(XmlCalls, ValuesEndWithTheNextParameterOrTheFunction) {
              {"", "", {{"get_weather", R"({"city": "a"})"}, {"now", "{}"}}, true}},
             {"<tool_call>\n<function=get_weather>\n<parameter=city>\na\n</function>",
              {"", "", {{"get_weather", R"({"city": "a"})"}}, true}},
+            // Tags that close nothing.
+            {"<function=get_weather>\n<parameter=city>\na\n</parameter>\n</parameter>\n"
+             "</function>\n</tool_call>\n</function>\nand",
+             {"and", "", {{"get_weather", R"({"city": "a"})"}}, true}},
+            {"<tool_call>\n<function=now>\n</function>\n</tool_", {"", "", {{"now", "{}"}}, true}},
             // A line that begins with no other parameter of the function, or with one that has been
             // given, is text; so is the end of a function that no call's end follows.
             {"<tool_call>\n<function=write_file>\n<parameter=path>\na\n<parameter=mode>\n"
@@ -161,6 +172,7 @@ TEST(LlamaCalls, AreFound) {
              {"", "", {{"now", "{}"}}, true}},
             {R"({"name":"now","parameters":{}}; {"name":"now","parameters":{}})",
              {"", "", {{"now", "{}"}, {"now", "{}"}}, true}},
+            {R"({"name":"now","parameters":{}}}})", {"", "", {{"now", "{}"}}, true}},
             {R"(I look. <|python_tag|>{"name":"now","parameters":{}}<|eot_id|>)",
              {"I look. ", "", {{"now", "{}"}}, true}},
             {"Plain.<|eot_id|>", {"Plain.", "", {}, false}},

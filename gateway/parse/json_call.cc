@@ -73,7 +73,12 @@ bool JsonCall::TakeName(char c) {
 
 bool JsonCall::TakeArguments(char c, std::string* arguments) {
   if (complete_) return true;
-  (named_ ? *arguments : held_) += c;
+  std::string& to = named_ ? *arguments : held_;
+  if (scanner_.in_string() && static_cast<unsigned char>(c) < 0x20) {
+    AppendEscaped(std::string_view(&c, 1), &to);
+  } else {
+    to += c;
+  }
   if (held_.size() > kHeldBytesMax) return false;
   if (c != '{' && !IsJsonBlank(c)) begun_well_ = true;
   complete_ = scanner_.depth() == 1;

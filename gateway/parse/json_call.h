@@ -23,7 +23,8 @@ class JsonCall {
     kEnd,    // with the object's last byte
     kWrong,
   };
-  // From kNamed on, parts of the arguments go to *arguments, as they are written.
+  // From kNamed on, parts of the arguments go to *arguments, as they are written, but for control
+  // characters in strings, which are escaped.
   At Push(char c, std::string* arguments);
   const std::string& name() const { return name_; }
   bool named() const { return named_; }
@@ -39,7 +40,7 @@ class JsonCall {
   bool TakeArguments(char c, std::string* arguments);
 
   const Functions& functions_;
-  JsonScanner scanner_;
+  JsonScanner scanner_{/*takes_controls=*/true};
   std::string key_;
   Member member_ = Member::kNone;
   bool value_begun_ = false;

@@ -116,7 +116,8 @@ JsonScanner::State JsonScanner::OfString(char c) {
                                                                             : State::kWrong;
   }
   if (c == '"') return is_key_ ? State::kColon : State::kAfter;
-  return static_cast<unsigned char>(c) < 0x20 ? State::kWrong : State::kString;
+  const bool is_control = static_cast<unsigned char>(c) < 0x20;
+  return is_control && !takes_controls_ ? State::kWrong : State::kString;
 }
 
 JsonScanner::State JsonScanner::OfNumber(char c) {

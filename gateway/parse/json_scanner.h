@@ -19,6 +19,10 @@ void AppendEscaped(std::string_view text, std::string* json);
 
 class JsonScanner {
  public:
+  // `takes_controls`: line ends and other control characters may stand in strings, as models write
+  // them; who passes the text on escapes them.
+  explicit JsonScanner(bool takes_controls = false) : takes_controls_(takes_controls) {}
+
   enum class At { kInside, kEnd, kWrong };
   // REQUIRES: neither kEnd nor kWrong has been returned.
   At Push(char c);
@@ -61,6 +65,7 @@ class JsonScanner {
   State Open(char c);
   State Close();
 
+  bool takes_controls_;
   State state_ = State::kBegin;
   std::string open_;  // '{' and '['
   bool is_key_ = false;

@@ -20,7 +20,10 @@ void LlamaCalls::Push(char c, AnswerPieces* pieces) {
       break;
   }
   const At at = PushCall(c, pieces);
-  if (at == At::kEnd) state_ = State::kBetween;
+  if (at == At::kEnd) {
+    state_ = State::kBetween;
+    extra_braces_ = 0;
+  }
   if (at != At::kWrong) return;
   state_ = State::kText;
   PushText(c, pieces);
@@ -69,7 +72,9 @@ void LlamaCalls::PushBetween(char c, AnswerPieces* pieces) {
   const NextWord::At at = between_.Push(c);
   if (at == NextWord::At::kOpen) return;
   std::string all = between_.Release();
-  if (at == NextWord::At::kOther) {
+  const bool is_extra = at == NextWord::At::kFound && c == '}';
+  if (is_extra && ++extra_braces_ <= kExtraBracesMax) return;
+  if (is_extra || at == NextWord::At::kOther) {
     state_ = State::kText;
     return PushAll(all, pieces);
   }

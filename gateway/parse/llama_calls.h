@@ -4,6 +4,7 @@
 // Thread: one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "gateway/parse/json_calls.h"
@@ -36,7 +37,8 @@ class LlamaCalls final : public JsonCalls {
   // Tokens that end turns are no part of any text.
   TagFinder tags_{{"<|python_tag|>", "<|eom_id|>", "<|eot_id|>", "<|end_of_text|>"}};
   NextWord object_{{"{"}};
-  NextWord between_{{";", "{", "<|python_tag|>"}};
+  NextWord between_{{";", "{", "<|python_tag|>", "}"}};
+  size_t extra_braces_ = 0;
 };
 
 }  // namespace tutti::gateway

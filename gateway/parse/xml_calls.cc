@@ -84,8 +84,10 @@ void XmlCalls::PushNext(char c, AnswerPieces* pieces) {
   const NextWord::At at = next_.Push(c);
   if (at == NextWord::At::kOpen) return;
   const bool is_end = next_.found() == "</function>";
+  const bool is_stray = at == NextWord::At::kFound && next_.found() == "</parameter>";
   const std::string all = next_.Release();
-  if (at == NextWord::At::kOther || (is_end && !MakeSureItIsAnnounced(pieces))) {
+  if (is_stray && announced_) return;
+  if (is_stray || at == NextWord::At::kOther || (is_end && !MakeSureItIsAnnounced(pieces))) {
     Text(std::exchange(held_, {}), pieces);
     state_ = State::kText;
     return PushAll(all, pieces);
@@ -96,14 +98,13 @@ void XmlCalls::PushNext(char c, AnswerPieces* pieces) {
     return;
   }
   EndFunction(pieces);
-  state_ = has_outer_tag_ ? State::kClose : State::kText;
 }
 
 void XmlCalls::EndFunction(AnswerPieces* pieces) {
   Arguments(given_.empty() ? "{}" : "}", pieces);
   Complete();
   skip_line_ends_ = true;
-  state_ = State::kText;
+  state_ = State::kClose;
 }
 
 void XmlCalls::PushKey(char c, AnswerPieces* pieces) {
@@ -220,9 +221,10 @@ void XmlCalls::EndValue(AnswerPieces* pieces) {
 void XmlCalls::PushClose(char c, AnswerPieces* pieces) {
   const NextWord::At at = close_.Push(c);
   if (at == NextWord::At::kOpen) return;
-  state_ = State::kText;
   const std::string all = close_.Release();
-  if (at == NextWord::At::kOther) PushAll(all, pieces);
+  if (at == NextWord::At::kFound) return;
+  state_ = State::kText;
+  PushAll(all, pieces);
 }
 
 bool XmlCalls::MakeSureItIsAnnounced(AnswerPieces* pieces) {
@@ -265,10 +267,10 @@ void XmlCalls::Finish(AnswerPieces* pieces) {
     case State::kMayEnd:
       // The outer tag, or nothing, is missing.
       EndValue(pieces);
-      EndFunction(pieces);
-      return Text(WithoutFirstBlanks(behind_end_.Release()), pieces);
+      return EndFunction(pieces);
     case State::kClose:
-      return Text(WithoutFirstBlanks(close_.Release()), pieces);
+      // A tag that was cut.
+      return;
   }
 }
 

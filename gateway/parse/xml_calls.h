@@ -4,7 +4,8 @@
 //
 // Models leave </parameter> out: a value ends as well before a line that begins with another
 // parameter of this function, and with the function: </function> before </tool_call>, or, without
-// outer tags, on a line of its own or before another call.
+// outer tags, on a line of its own or before another call. Tags that close nothing, behind a value
+// or a call, belong to the markup too.
 //
 // A value that the answer's grammar has written as JSON (ValueTypes::is_json) is taken as it
 // stands, and no tag in its texts ends it.
@@ -28,7 +29,7 @@ class XmlCalls final : public CallParser {
   explicit XmlCalls(const Functions* functions) : CallParser(functions) {}
   void Push(char c, AnswerPieces* pieces) override;
   void Finish(AnswerPieces* pieces) override;
-  bool in_text() const override { return state_ == State::kText; }
+  bool in_text() const override { return state_ == State::kText || state_ == State::kClose; }
 
  private:
   enum class State : uint8_t {
@@ -40,7 +41,7 @@ class XmlCalls final : public CallParser {
     kValue,
     kNextKey,  // behind a line end and <parameter= inside a value
     kMayEnd,   // behind </function> inside a value
-    kClose,
+    kClose,    // behind </function>
   };
   void PushText(char c, AnswerPieces* pieces);
   void PushFunction(char c, AnswerPieces* pieces);
@@ -79,12 +80,12 @@ class XmlCalls final : public CallParser {
   std::string value_;          // that is no text
   TagFinder begin_{{"\n<tool_call>", "<tool_call>", "\n<function=", "<function="}};
   NextWord function_word_{{"<function="}};
-  NextWord next_{{"<parameter=", "</function>"}};
+  NextWord next_{{"<parameter=", "</function>", "</parameter>"}};
   TagFinder value_end_{
       {"\n</parameter>", "</parameter>", "\n<parameter=", "\n</function>", "</function>"}};
   std::string_view end_tag_;  // </function>, perhaps on a line of its own
   NextWord behind_end_{{"</tool_call>", "<tool_call>", "<function="}};
-  NextWord close_{{"</tool_call>"}};
+  NextWord close_{{"</tool_call>", "</function>", "</parameter>"}};
 };
 
 }  // namespace tutti::gateway
