@@ -1,0 +1,187 @@
+#include "gateway/anthropic/messages_request.h"
+
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "gateway/field_reader.h"
+#include "gateway/limits.h"
+
+namespace tutti::gateway {
+namespace {
+
+constexpr int64_t kMessagesUint32Max = std::numeric_limits<uint32_t>::max();
+
+constexpr UnservedField kUnservedOfMessages[] = {
+    {"metadata", "*"}, {"service_tier", "*"},  {"cache_control", "*"},   {"inference_geo", "*"},
+    {"speed", "*"},    {"diagnostics", "*"},   {"user_profile_id", "*"}, {"workspace_id", "*"},
+    {"container"},     {"context_management"}, {"mcp_servers"},          {"output_format"},
+};
+
+void ReadTool(FieldReader* tool, const OrderedJson& ordered, int64_t* visits_left,
+              Functions* functions, OrderedJson* of_template) {
+  const std::string type = tool->Text("type").value_or("custom");
+  if (type != "custom") {
+    return tool->Fail("type", "must be \"custom\": tools that a server runs are not served here");
+  }
+  const auto name = tool->Text("name");
+  if (!name.has_value() || name->empty()) return tool->Fail("name", "is missing");
+  const Json* schema = tool->Find("input_schema");
+  if (schema == nullptr || !schema->is_object()) {
+    return tool->Fail("input_schema", "must be an object");
+  }
+  OrderedJson function = {{"name", *name}};
+  if (const auto description = tool->Text("description")) function["description"] = *description;
+  function["parameters"] = ordered["input_schema"];
+  // Not enforced, as nowhere else where answers are parsed.
+  tool->Ignore({"strict", "cache_control", "input_examples", "eager_input_streaming",
+                "allowed_callers", "defer_loading"});
+  tool->RefuseOthers();
+  (*functions)[*name] = ParametersOf(*schema, visits_left);
+  of_template->push_back({{"type", "function"}, {"function", std::move(function)}});
+}
+
+// The tools in the form in which templates have them.
+OrderedJson ReadTools(FieldReader* fields, const OrderedJson& ordered, AnswerWishes* wishes) {
+  OrderedJson of_template = OrderedJson::array();
+  const Json* tools = fields->Find("tools");
+  if (tools == nullptr || fields->error().has_value()) return of_template;
+  if (!tools->is_array()) {
+    fields->Fail("tools", "is not a list");
+    return of_template;
+  }
+  int64_t visits_left = kSchemaVisitsMax;
+  for (size_t i = 0; i < tools->size(); ++i) {
+    const std::string path = absl::StrCat("tools[", i, "]");
+    if (!(*tools)[i].is_object()) {
+      fields->Fail(path, "is not an object");
+      break;
+    }
+    FieldReader tool((*tools)[i], absl::StrCat(path, "."));
+    ReadTool(&tool, ordered["tools"][i], &visits_left, &wishes->functions, &of_template);
+    if (tool.error().has_value()) {
+      fields->Fail(*tool.error());
+      break;
+    }
+  }
+  return of_template;
+}
+
+void ReadToolChoice(FieldReader* fields, AnswerWishes* wishes) {
+  wishes->calls = !wishes->functions.empty();
+  const Json* choice = fields->Find("tool_choice");
+  if (choice == nullptr) return;
+  if (!choice->is_object()) return fields->Fail("tool_choice", "is not an object");
+  FieldReader inner(*choice, "tool_choice.");
+  const std::string type = inner.Text("type").value_or("");
+  if (type == "none") wishes->calls = false;
+  if (type != "none" && type != "auto") {
+    inner.Fail("type",
+               "is not served here yet but for \"auto\" and \"none\": nothing makes the model call "
+               "a function");
+  }
+  wishes->one_call_only = inner.Bool("disable_parallel_tool_use").value_or(false);
+  inner.RefuseOthers();
+  if (inner.error().has_value()) fields->Fail(*inner.error());
+}
+
+void ReadThinking(FieldReader* fields, OrderedJson* variables) {
+  const Json* thinking = fields->Find("thinking");
+  if (thinking == nullptr) return;
+  if (!thinking->is_object()) return fields->Fail("thinking", "is not an object");
+  FieldReader inner(*thinking, "thinking.");
+  const std::string type = inner.Text("type").value_or("");
+  if (type != "enabled" && type != "disabled" && type != "adaptive") {
+    inner.Fail("type", "must be \"enabled\", \"disabled\" or \"adaptive\"");
+  }
+  if (type != "adaptive") (*variables)["enable_thinking"] = type == "enabled";
+  inner.Integer("budget_tokens", 0, kMessagesUint32Max);
+  inner.Ignore({"display"});
+  inner.RefuseOthers();
+  if (inner.error().has_value()) fields->Fail(*inner.error());
+}
+
+void ReadOutputConfig(FieldReader* fields, OrderedJson* variables) {
+  const Json* config = fields->Find("output_config");
+  if (config == nullptr) return;
+  if (!config->is_object()) return fields->Fail("output_config", "is not an object");
+  FieldReader inner(*config, "output_config.");
+  if (const auto effort = inner.Text("effort")) (*variables)["reasoning_effort"] = *effort;
+  inner.Refuse({.name = "format"});
+  inner.RefuseOthers();
+  if (inner.error().has_value()) fields->Fail(*inner.error());
+}
+
+// The prompt: what messages and their count share.
+void ReadPrompt(FieldReader* fields, std::string_view text, v1::ChatMessages* chat,
+                AnswerWishes* wishes, FieldNames* names) {
+  names->chat = true;
+  names->stop = "stop_sequences";
+  // The body has been read once: this one keeps members in their order, as templates show them.
+  const OrderedJson ordered = OrderedJson::parse(text.begin(), text.end(), nullptr, false);
+  ReadConversation(fields, ordered, chat, names);
+  OrderedJson variables = OrderedJson::object();
+  ReadThinking(fields, &variables);
+  ReadOutputConfig(fields, &variables);
+  const OrderedJson tools = ReadTools(fields, ordered, wishes);
+  ReadToolChoice(fields, wishes);
+  if (!tools.empty()) variables["tools"] = tools;
+  if (const Json* given = fields->Find("chat_template_kwargs")) {
+    if (!given->is_object()) return fields->Fail("chat_template_kwargs", "is not an object");
+    for (const auto& [name, value] : ordered["chat_template_kwargs"].items()) {
+      variables[name] = value;
+    }
+  }
+  if (!variables.empty()) chat->set_template_kwargs_json(Dump(variables));
+  if (chat->template_kwargs_json().size() > kToolsBytesMax + kTemplateKwargsBytesMax) {
+    fields->Fail("tools", absl::StrCat("take more than ", kToolsBytesMax, " bytes"));
+  }
+}
+
+void ReadSampling(FieldReader* fields, MessagesRequest* request, v1::GenerateRequest* call) {
+  v1::SamplingParams* const sampling = call->mutable_sampling();
+  if (const auto model = fields->Text("model")) call->set_model(*model);
+  const auto max_tokens = fields->Integer("max_tokens", 0, kMessagesUint32Max);
+  if (!max_tokens.has_value()) fields->Fail("max_tokens", "is missing");
+  sampling->set_max_tokens(static_cast<uint32_t>(max_tokens.value_or(0)));
+  if (const auto value = fields->Number("temperature")) sampling->set_temperature(*value);
+  if (const auto value = fields->Number("top_p")) sampling->set_top_p(*value);
+  if (const auto value = fields->Integer("top_k", -1, std::numeric_limits<int32_t>::max())) {
+    sampling->set_top_k(static_cast<int32_t>(*value));
+  }
+  if (const auto stops = fields->Texts("stop_sequences")) {
+    for (const std::string& stop : *stops) sampling->add_stop(stop);
+  }
+  if (const auto salt = fields->Text("cache_salt")) call->set_cache_salt(*salt);
+  request->stream = fields->Bool("stream").value_or(false);
+}
+
+}  // namespace
+
+std::variant<MessagesRequest, ApiError> ReadMessagesRequest(const Json& body,
+                                                            std::string_view text) {
+  FieldReader fields(body, "");
+  MessagesRequest request;
+  v1::GenerateRequest& call = request.calls.emplace_back();
+  ReadPrompt(&fields, text, call.mutable_chat(), &request.wishes, &request.names);
+  ReadSampling(&fields, &request, &call);
+  for (const UnservedField& field : kUnservedOfMessages) fields.Refuse(field);
+  fields.RefuseOthers();
+  if (fields.error().has_value()) return *fields.error();
+  return request;
+}
+
+std::variant<CountRequest, ApiError> ReadCountRequest(const Json& body, std::string_view text) {
+  FieldReader fields(body, "");
+  CountRequest request;
+  AnswerWishes wishes;
+  if (const auto model = fields.Text("model")) request.request.set_model(*model);
+  ReadPrompt(&fields, text, request.request.mutable_chat(), &wishes, &request.names);
+  for (const UnservedField& field : kUnservedOfMessages) fields.Refuse(field);
+  fields.RefuseOthers();
+  if (fields.error().has_value()) return *fields.error();
+  return request;
+}
+
+}  // namespace tutti::gateway
