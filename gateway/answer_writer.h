@@ -22,6 +22,8 @@ class AnswerWriter {
   virtual std::string OnEnd() = 0;
   // One did not, and nothing follows. Of streams that have begun.
   virtual std::string OnError(const ApiError& error) = 0;
+  // What a stream says that has nothing to say: it is shown by no client.
+  virtual std::string OnSilence() const { return ": still at it\n\n"; }
   // Why the answer cannot be given, since the last call of OnMessage or OnEnd.
   virtual const std::optional<ApiError>& error() const {
     static const std::optional<ApiError> none;

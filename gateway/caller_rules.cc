@@ -44,6 +44,13 @@ absl::Status CheckTenant(std::string_view in_request, const std::vector<std::str
   return absl::OkStatus();
 }
 
+void SetTenant(const std::string& tenant, bool named, v1::GenerateRequest* call) {
+  call->set_tenant(named ? tenant : "");
+  if (named || tenant.empty()) return;
+  // No salt has a line end before its own.
+  call->set_cache_salt(HexDigest(absl::StrCat(tenant, "\n", call->cache_salt())));
+}
+
 std::string OwnerName(const std::string& tenant, const std::string& account) {
   return tenant.empty() ? "at " + account : "of " + tenant;
 }

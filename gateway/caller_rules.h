@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "gateway/api_error.h"
+#include "tutti/v1/generation.pb.h"
 
 namespace tutti::gateway {
 
@@ -21,6 +22,10 @@ absl::Status CheckPriority(int32_t priority);
 // `own`: by its key; empty: it has none.
 absl::Status CheckTenant(std::string_view in_request, const std::vector<std::string>& in_metadata,
                          std::string_view own);
+
+// Says whose the call is. `named`: the service takes names of tenants from this gateway; else the
+// call is of no tenant, but its cached prompts are its tenant's own all the same.
+void SetTenant(const std::string& tenant, bool named, v1::GenerateRequest* call);
 
 // For whom bytes are held and work is done: the tenant, or for callers without one their account.
 // No name of one kind is of the other.

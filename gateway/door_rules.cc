@@ -30,8 +30,14 @@ std::string_view HostOf(std::string_view origin) {
   return scheme == std::string_view::npos ? std::string_view() : origin.substr(scheme + 3);
 }
 
+// Clients of Anthropic's API have a field of their own for it.
+std::string_view KeyOf(const HttpRequest& request) {
+  const std::string_view bearer = BearerKey(request.Field("authorization"));
+  return bearer.empty() ? request.Field("x-api-key") : bearer;
+}
+
 std::variant<std::string, ApiError> AdmitByKey(const ApiKeys& keys, const HttpRequest& request) {
-  auto tenant = keys.TenantOf(BearerKey(request.Field("authorization")));
+  auto tenant = keys.TenantOf(KeyOf(request));
   if (tenant.has_value()) return *std::move(tenant);
   return MakeError(401, "the request has no key that is known here: Authorization: Bearer KEY");
 }
@@ -76,7 +82,7 @@ std::optional<ApiError> AdmitOperator(const DoorRules& rules, const HttpRequest&
   auto admitted = Admit(rules, request, /*open=*/false);
   if (auto* error = std::get_if<ApiError>(&admitted)) return std::move(*error);
   if (rules.keys.has_value()) {
-    if (rules.keys->IsOperator(BearerKey(request.Field("authorization")))) return std::nullopt;
+    if (rules.keys->IsOperator(KeyOf(request))) return std::nullopt;
     return MakeError(403,
                      "this key is a tenant's: the state of the service is shown for an operator's, "
                      "whose line in the file of keys ends with \"operator\"");

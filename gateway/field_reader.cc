@@ -132,6 +132,10 @@ void FieldReader::Refuse(const UnservedField& field) {
                                       std::string(field.harmless)));
 }
 
+void FieldReader::Ignore(std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) known_.emplace(name);
+}
+
 void FieldReader::RefuseOthers() {
   for (const auto& [name, value] : object_.items()) {
     if (known_.contains(name) || value.is_null()) continue;

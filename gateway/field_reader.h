@@ -46,6 +46,8 @@ class FieldReader {
 
   // Refuses fields whose values would change the answer.
   void Refuse(const UnservedField& field);
+  // Fields that never change an answer.
+  void Ignore(std::initializer_list<std::string_view> names);
   // Refuses what nobody has asked for by name.
   void RefuseOthers();
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
 #include "gateway/limits.h"
@@ -92,6 +93,22 @@ class Builder : public nlohmann::json_sax<Json> {
   explicit Builder(Json* root) : root_(root) {}
 
   const std::optional<std::string>& twice() const { return twice_; }
+  // Of the value, or the name, that it was at when it stopped.
+  std::string path() const {
+    std::string path;
+    for (size_t i = 0; i < open_.size(); ++i) {
+      if (open_[i]->is_array()) {
+        const bool innermost = i + 1 == open_.size();
+        absl::StrAppend(&path, "[", open_[i]->size() - (innermost ? 0 : 1), "]");
+      } else if (!names_[i].empty()) {
+        absl::StrAppend(&path, path.empty() ? "" : ".", names_[i]);
+      }
+    }
+    return path;
+  }
+  // Why it is no JSON, and the number of bytes that were.
+  const std::string& why() const { return why_; }
+  size_t position() const { return position_; }
 
   bool null() override { return Add(nullptr) != nullptr; }
   bool boolean(bool value) override { return Add(value) != nullptr; }
@@ -109,10 +126,14 @@ class Builder : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     const auto [member, is_new] = open_.back()->emplace(name, nullptr);
     member_ = &*member;
+    names_.back() = Shortened(name, kShownNameBytesMax);
     if (!is_new) twice_ = std::move(name);
     return is_new;
   }
-  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override {
+  bool parse_error(size_t position, const std::string&,
+                   const nlohmann::detail::exception& error) override {
+    position_ = position;
+    why_ = error.what();
     return false;
   }
 
@@ -132,18 +153,48 @@ class Builder : public nlohmann::json_sax<Json> {
   }
   bool Open(Json empty) {
     open_.push_back(Add(std::move(empty)));
+    names_.emplace_back();
     return true;
   }
   bool Close() {
     open_.pop_back();
+    names_.pop_back();
     return true;
   }
 
   Json* const root_;
-  std::vector<Json*> open_;  // objects and lists, each in the one before
-  Json* member_ = nullptr;   // of the innermost object, whose name was read
+  std::vector<Json*> open_;         // objects and lists, each in the one before
+  std::vector<std::string> names_;  // of the member that each of `open_` is at
+  Json* member_ = nullptr;          // of the innermost object, whose name was read
   std::optional<std::string> twice_;
+  std::string why_;
+  size_t position_ = 0;
 };
+
+// The place of a byte, as editors count.
+std::string PlaceOf(std::string_view text, size_t position) {
+  const std::string_view before = text.substr(0, std::min(position, text.size()));
+  const size_t line_end = before.rfind('\n');
+  const size_t begin = line_end == std::string_view::npos ? 0 : line_end + 1;
+  return absl::StrCat("line ", 1 + std::count(before.begin(), before.end(), '\n'), ", column ",
+                      before.size() - begin);
+}
+
+ApiError NoJson(std::string_view text, const Builder& builder) {
+  const std::string path = builder.path();
+  const std::string at = absl::StrCat(" at ", PlaceOf(text, builder.position()),
+                                      path.empty() ? "" : absl::StrCat(", in ", path));
+  const auto says = [&](const char* words) { return absl::StrContains(builder.why(), words); };
+  if (says("surrogate")) {
+    return BadRequest(path, absl::StrCat("the body has half a character", at,
+                                         ": a \\uD800 to \\uDFFF without its other half, as texts "
+                                         "have that were cut in the middle of an emoji"));
+  }
+  if (says("UTF-8")) return BadRequest(path, absl::StrCat("the body is not UTF-8", at));
+  const bool ends = builder.position() >= text.size() || says("unexpected end of input");
+  return BadRequest(path, absl::StrCat("the body is not valid JSON", at,
+                                       ends ? ": it ends there, and is not complete" : ""));
+}
 
 }  // namespace
 
@@ -178,11 +229,10 @@ std::variant<ParsedJson, ApiError> ParseObject(std::string_view text) {
   ParsedJson json;
   Builder builder(&*json);
   const bool is_json = Json::sax_parse(text.begin(), text.end(), &builder);
-  if (!is_json && !builder.twice()) return BadRequest("", "the body is not valid JSON in UTF-8");
+  if (!is_json && !builder.twice()) return NoJson(text, builder);
   // Readers differ in which of the two they take: a filter in front may have seen the other.
-  if (const auto& twice = builder.twice()) {
-    return BadRequest(twice->substr(0, 64), twice->substr(0, 64) + " stands twice in one object");
-  }
+  if (builder.twice())
+    return BadRequest(builder.path(), builder.path() + " stands twice in one object");
   if (!(*json).is_object()) return BadRequest("", "the body is not a JSON object");
   return json;
 }

@@ -48,6 +48,10 @@ inline constexpr size_t kPromptsMax = 256;
 // A larger body is read as JSON by a thread of its own: 16 KiB take some 100 us, which delay the
 // tokens of other streams.
 inline constexpr size_t kInlineBodyBytesMax = 16 << 10;
+// Calls at once for the log-probabilities of a request's prompts, and tokens of them all: each is a
+// call with the ids before it.
+inline constexpr size_t kScoringCallsMax = 32;
+inline constexpr size_t kScoredTokensMax = 16384;
 // A request's name in the header x-request-id; the service's limit is 128 with what we add.
 inline constexpr size_t kRequestNameBytesMax = 64;
 // The service's limit of names, and digits of the mark that tells callers' hosts apart: a name is
@@ -124,8 +128,10 @@ inline constexpr Duration kHandshakePatience = std::chrono::seconds(1);
 // networks need seconds, who sends a byte now and then needs for ever.
 inline constexpr Duration kHeadTime = std::chrono::seconds(10);
 inline constexpr Duration kBodyTime = std::chrono::seconds(60);
-// A connection without a request. SDKs close theirs after a few seconds, load balancers after 60.
-inline constexpr Duration kIdleTime = std::chrono::seconds(75);
+// A connection without a request, unless the operator says otherwise. The client should be the
+// first to close it: a request that is on its way meanwhile would be lost. Go's pools keep theirs
+// for 90 s, load balancers for 60.
+inline constexpr Duration kIdleTime = std::chrono::seconds(120);
 // A reader that takes nothing of what lies ready.
 inline constexpr Duration kWriteTime = std::chrono::seconds(30);
 // The period at which these are looked at.
@@ -135,10 +141,11 @@ inline constexpr Duration kTick = std::chrono::milliseconds(500);
 // its own, smaller, messages. All of them are counted as its owner's meanwhile.
 inline constexpr size_t kUnsentBytesMax = 512 << 10;
 inline constexpr Duration kBehindPatience = std::chrono::seconds(5);
-// A stream that says nothing: after so long its head is sent, and after so long again and again a
-// comment, which no client shows. Proxies end a connection that is silent for 50 or 60 s.
+// A stream that says nothing: after so long its head is sent, and after so long again and again,
+// unless the operator says otherwise, a comment, which no client shows. Proxies end a connection
+// that is silent for 50 or 60 s.
 inline constexpr Duration kHeadPatience = std::chrono::seconds(1);
-inline constexpr Duration kSilencePatience = std::chrono::seconds(10);
+inline constexpr Duration kHeartbeat = std::chrono::seconds(10);
 // One read of a connection. Of requests that come before the last is answered kHeadBytesMax are
 // kept; who sends more is not served.
 inline constexpr size_t kReadBytes = 4 << 10;
@@ -196,6 +203,10 @@ inline constexpr size_t kMarkupBlanksMax = 64;
 inline constexpr size_t kFunctionNameBytesMax = 256;
 // Calls of one output. Models are told to make a few at once.
 inline constexpr size_t kCallsPerOutputMax = 128;
+// Broken calls of a whole answer that are looked for one by one; with more nothing of it is a call.
+inline constexpr size_t kBrokenCallsMax = 4;
+// Braces behind a call that close nothing.
+inline constexpr size_t kExtraBracesMax = 4;
 // Schemas and listed values that are looked at to find the types of a request's parameters.
 inline constexpr int64_t kSchemaVisitsMax = 20'000;
 // A value of `enum` as JSON, or a `$ref`: a longer one is not known.

@@ -4,9 +4,16 @@
 // Pure.  Thread: any.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <variant>
+#include <vector>
 
-#include "gateway/openai/generation_request.h"
+#include "gateway/api_error.h"
+#include "gateway/parse/answer_form.h"
+#include "gateway/parse/call_grammar.h"
+#include "gateway/service_error.h"
+#include "tutti/v1/generation.pb.h"
 
 namespace tutti::gateway {
 
@@ -17,10 +24,25 @@ struct ParseRules {
   bool old_reasoning_name = false;
 };
 
-// Sets the options of a conversation, asks the service for the tokens that it needs to see, and,
-// where calls are to be by a grammar, writes that in the model's form. An error where calls are
-// wanted that nobody would find, or that the form cannot have.
-std::optional<ApiError> ChooseParse(const ParseRules& rules, const AnswerForm& of_template,
-                                    GenerationRequest* request);
+// The wishes of a conversation for its answers beside text.
+struct AnswerWishes {
+  bool calls = false;  // of `functions`, which are the prompt's tools
+  Functions functions;
+  bool forced = false;  // there is to be a call
+  bool named = false;   // of the function that is named, and no other
+  // The functions that may be called, where the answer is to be by a grammar; else none.
+  std::vector<CallableFunction> callable;
+  std::optional<ApiError> no_xml;  // why they cannot be in ToolForm::kQwenXml
+  bool one_call_only = false;
+  bool reasoning = true;
+};
+
+// The options of a conversation, null where all of its answers is content; the wishes' functions
+// move into them. Asks the service for the tokens that they need to see, and, where calls are to be
+// by a grammar, writes that in the model's form. An error where calls are wanted that nobody would
+// find, or that the form cannot have.
+std::variant<std::shared_ptr<const ParseOptions>, ApiError> ChooseParse(
+    const ParseRules& rules, const AnswerForm& of_template, AnswerWishes* wishes, FieldNames* names,
+    std::vector<v1::GenerateRequest>* calls);
 
 }  // namespace tutti::gateway

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/retry_delay.h"
 #include "gateway/grammar_fields.h"
 
@@ -49,23 +50,36 @@ bool IsPathCharacter(char c) {
 // the field: what follows is kept.
 std::optional<std::string> JsonPath(absl::string_view path, const FieldNames& names) {
   const std::string prompt =
-      names.prompt_is_list ? absl::StrCat("prompt[", names.prompt_index, "]") : "prompt";
+      names.prompt_is_list ? absl::StrCat("prompt[", names.prompt_index, "]") : names.prompt;
   if (absl::StartsWith(path, "grammar") && !names.grammar.empty()) {
     return GrammarPath(std::string_view(path.data(), path.size()), names.grammar);
   }
   const std::pair<absl::string_view, std::string> renamed[] = {
       {"sampling.max_tokens", names.max_tokens},
-      {"sampling.top_logprobs", names.chat ? "top_logprobs" : "logprobs"},
-      {"sampling.", ""},
+      {"sampling.top_logprobs",
+       names.chat ? "top_logprobs" : absl::StrCat(names.sampling, "logprobs")},
+      {"sampling.stop", names.stop},
+      {"sampling.", names.sampling},
+      {"n", absl::StrCat(names.sampling, "n")},
       {"chat.template_kwargs_json", "chat_template_kwargs"},
       {"chat.messages", names.messages},
       {"chat.continue_final_message", "continue_final_message"},
+      {"chat", names.messages},
       {"token_ids.ids", prompt},
       {"text", prompt},
       {"ids", "tokens"},
       {"resume.token", kLastEventId},
       {"resume", kLastEventId},
   };
+  constexpr absl::string_view kMessage = "chat.messages[";
+  const size_t end = path.find(']');
+  size_t index = 0;
+  if (absl::StartsWith(path, kMessage) && end != absl::string_view::npos &&
+      absl::SimpleAtoi(path.substr(kMessage.size(), end - kMessage.size()), &index) &&
+      index < names.places.size()) {
+    const FieldNames::Place& place = names.places[index];
+    return place.is_text ? place.path : absl::StrCat(place.path, path.substr(end + 1));
+  }
   for (const auto& [ours, theirs] : renamed) {
     if (!absl::StartsWith(path, ours)) continue;
     const absl::string_view rest = path.substr(ours.size());
@@ -73,7 +87,7 @@ std::optional<std::string> JsonPath(absl::string_view path, const FieldNames& na
       return absl::StrCat(theirs, rest);
     }
   }
-  for (const absl::string_view same : {"model", "n", "priority", "request_id", "cache_salt"}) {
+  for (const absl::string_view same : {"model", "priority", "request_id", "cache_salt"}) {
     if (path == same) return std::string(path);
   }
   return std::nullopt;
@@ -106,7 +120,11 @@ void NameField(const FieldNames& names, ApiError* error) {
   if (!path.has_value()) return;
   if (!names.grammar_parts.empty() && *path == names.grammar) path = GrammarField(message, names);
   error->param = *path;
-  error->message = absl::StrCat(*path, message.substr(end));
+  // Other fields that it names are of the client's JSON too.
+  error->message =
+      absl::StrReplaceAll(absl::StrCat(*path, message.substr(end)),
+                          {{" sampling.", absl::StrCat(" ", names.sampling)},
+                           {" chat.omit_generation_prompt", " add_generation_prompt: false"}});
 }
 
 }  // namespace
@@ -119,10 +137,15 @@ ApiError FromStatus(const absl::Status& given, const FieldNames& names, int64_t 
   if (error.status == 404) error.code = "model_not_found";
   if (error.status >= 500) return error;
   NameField(names, &error);
+  const std::string prompt = names.chat ? names.messages : names.prompt;
+  if (error.param.empty() &&
+      (absl::StartsWith(message, "the prompt ") || absl::StartsWith(message, "prompt of "))) {
+    error.param = prompt;
+  }
   // Agents look for these words, and cut their prompt.
   if (error.status == 400 && absl::StrContains(message, "the context of ") && context_length > 0) {
     error.code = "context_length_exceeded";
-    if (error.param.empty()) error.param = names.chat ? names.messages : "prompt";
+    if (error.param.empty()) error.param = prompt;
     error.message = absl::StrCat("This model's maximum context length is ", context_length,
                                  " tokens: ", error.message);
   }

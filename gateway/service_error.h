@@ -28,6 +28,15 @@ struct FieldNames {
   std::string grammar = {};
   // Where rules that were made of several fields are one of them: the byte, and the field.
   std::vector<std::pair<size_t, std::string>> grammar_parts = {};
+  std::string stop = "stop";  // the list of texts that end an output
+  std::string prompt = "prompt";
+  std::string sampling;  // what stands before the fields that say how outputs are drawn
+  // Where each message of the call stands in the client's JSON; empty: as they are counted.
+  struct Place {
+    std::string path;
+    bool is_text = false;  // rather than an object with `content`
+  };
+  std::vector<Place> places;
 };
 
 // The service's refusal of a request. The fields it names are those of the client's JSON.

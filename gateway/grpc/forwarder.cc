@@ -139,7 +139,7 @@ absl::StatusOr<Forwarder::Cancel> Forwarder::Begin(std::string_view method,
   }
   const std::string name = request.request_id();
   request.set_request_id(NameForService(name, caller.tenant, caller.host));
-  request.set_tenant(caller.tenant);
+  SetTenant(caller.tenant, upstream_->model()->may_name_tenants, &request);
   const auto watched = std::make_shared<Watched>(post_, traffic_);
   const auto call = std::make_shared<Call>(upstream_, watched, std::move(to),
                                            RequestTrace(spans_, method, caller.traceparent));

@@ -103,7 +103,7 @@ void Connection::Enter(Phase phase) {
       deadline_ = now + kHeadTime;
       break;
     case Phase::kIdle:
-      deadline_ = now + kIdleTime;
+      deadline_ = now + context_->idle_time;
       break;
     case Phase::kBody:
       deadline_ = now + kBodyTime;
@@ -249,7 +249,7 @@ void Connection::Consume() {
         }
         break;
       default:
-        if (phase_ == Phase::kIdle) Enter(Phase::kHead);
+        if (phase_ == Phase::kIdle && reader_.at() == RequestReader::At::kHead) Enter(Phase::kHead);
     }
     if (taken == 0) return;
   }

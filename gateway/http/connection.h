@@ -29,6 +29,7 @@ struct ConnectionContext {
   const Clock* clock = nullptr;
   door::ByteBudget* budget = nullptr;  // of requests on their way, and of answers nobody reads
   HandshakeGate* handshakes = nullptr;
+  Duration idle_time = kIdleTime;
   int64_t exchanges = 0;   // under way
   int64_t read_bytes = 0;  // of all of them, since the beginning
   bool draining = false;

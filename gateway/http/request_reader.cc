@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "gateway/http/host_name.h"
 #include "gateway/limits.h"
 
 namespace tutti::gateway {
@@ -20,7 +21,7 @@ std::string Text(boost::beast::string_view text) { return {text.data(), text.siz
 // Fields that are looked at here: which of two counts?
 constexpr std::string_view kOnce[] = {"authorization", "content-encoding", "content-type",
                                       "expect",        "idempotency-key",  "last-event-id",
-                                      "origin",        "x-request-id"};
+                                      "origin",        "x-api-key",        "x-request-id"};
 
 // Whether a line of a head goes on in the next, which readers join in different ways.
 bool IsFolded(std::string_view head) {
@@ -60,11 +61,34 @@ void RequestReader::Fail(int status, std::string_view why) {
   error_ = std::string(why);
 }
 
+void RequestReader::TakeTarget(std::string_view target) {
+  const std::string scheme =
+      absl::AsciiStrToLower(std::string(target.substr(0, target.find("://"))));
+  if (scheme == "http" || scheme == "https") {
+    target.remove_prefix(scheme.size() + 3);
+    const size_t end = std::min(target.find_first_of("/?"), target.size());
+    const std::string_view host = target.substr(0, end);
+    const std::string_view said = request_.Field("host");
+    if (HostName(host).empty() || (!said.empty() && HostName(said) != HostName(host))) {
+      return Fail(400, "the host of the target is none, or not that of Host");
+    }
+    if (said.empty()) request_.fields.emplace_back("host", std::string(host));
+    target.remove_prefix(end);
+    if (target.empty() || target[0] == '?') {
+      request_.path = "/";
+      return;
+    }
+  }
+  if (target.empty() || target[0] != '/') {
+    return Fail(400, "the target is not a path that begins with a slash");
+  }
+  request_.path = std::string(target.substr(0, target.find('?')));
+}
+
 void RequestReader::CheckHead() {
   const auto& head = parser_->parser.get();
   request_.method = Text(head.method_string());
   const std::string target = Text(head.target());
-  request_.path = target.substr(0, target.find('?'));
   request_.keep_alive = head.keep_alive();
   request_.takes_chunks = head.version() >= 11;
   for (const auto& field : head) {
@@ -78,9 +102,8 @@ void RequestReader::CheckHead() {
   if (head.version() != 10 && head.version() != 11) {
     return Fail(505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
   }
-  if (target.empty() || target[0] != '/') {
-    return Fail(400, "the target is not a path that begins with a slash");
-  }
+  TakeTarget(target);
+  if (at_ == At::kError) return;
   const size_t encodings = Count(request_.fields, "transfer-encoding");
   const size_t lengths = Count(request_.fields, "content-length");
   if (lengths > 1 || encodings > 1 || lengths + encodings > 1) {
@@ -113,6 +136,12 @@ void RequestReader::CheckHead() {
 
 size_t RequestReader::Take(std::string_view bytes) {
   size_t taken = 0;
+  // Some clients end the body before with one that no length counts.
+  if (at_ == At::kNothing && !had_empty_line_ && bytes.substr(0, 1) == "\r") {
+    if (bytes.size() < 2) return 0;
+    had_empty_line_ = true;
+    if (bytes[1] == '\n') taken = 2;
+  }
   while (at_ < At::kEnd && taken < bytes.size()) {
     boost::system::error_code error;
     const bool had_head = parser_->parser.is_header_done();
@@ -151,7 +180,7 @@ HttpRequest RequestReader::Release() {
   request_ = {.peer = peer_};
   parser_ = std::make_unique<Parser>();
   at_ = At::kNothing;
-  expects_continue_ = false;
+  had_empty_line_ = expects_continue_ = false;
   return request;
 }
 

@@ -1,6 +1,6 @@
 // Reads requests from the bytes of a connection. What two readers could understand differently is
 // refused: two lengths, a length beside chunks, chunks in HTTP/1.0, a target that is no path, no
-// Host or two.
+// Host or two, an address as the target (RFC 9112, 3.2.2) that names another host than Host does.
 //
 // Boost.Beast parses; its headers are seen by request_reader.cc only.
 //
@@ -52,11 +52,14 @@ class RequestReader {
   void Fail(int status, std::string_view why);
   // Refuses heads that Beast lets pass.
   void CheckHead();
+  // The path of a target, and the host of one that has it.
+  void TakeTarget(std::string_view target);
 
   const HttpPeer peer_;
   std::unique_ptr<Parser> parser_;
   At at_ = At::kNothing;
   HttpRequest request_;
+  bool had_empty_line_ = false;  // before the request
   bool expects_continue_ = false;
   int error_status_ = 0;
   std::string error_;

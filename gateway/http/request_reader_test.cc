@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -78,6 +79,37 @@ TEST(RequestReader, LeavesWhatBelongsToTheNextRequest) {
   EXPECT_EQ(reader.at(), At::kEnd);
 }
 
+TEST(RequestReader, ReadsTargetsThatAreAddresses) {
+  const std::tuple<std::string, std::string, std::string> cases[] = {
+      {"GET http://localhost:8000/a?b HTTP/1.1\r\n" + kHost + "\r\n", "/a", "localhost"},
+      {"GET HTTPS://LocalHost HTTP/1.1\r\n" + kHost + "\r\n", "/", "localhost"},
+      {"GET http://localhost?b HTTP/1.1\r\n" + kHost + "\r\n", "/", "localhost"},
+      {"GET http://a.example:80/live HTTP/1.0\r\n\r\n", "/live", "a.example:80"},
+  };
+  for (const auto& [bytes, path, host] : cases) {
+    RequestReader reader;
+    Feed(&reader, bytes, 3);
+    ASSERT_EQ(reader.at(), At::kEnd) << bytes << reader.error();
+    const HttpRequest request = reader.Release();
+    EXPECT_EQ(request.path, path);
+    EXPECT_EQ(request.Field("host"), host);
+  }
+}
+
+TEST(RequestReader, IgnoresAnEmptyLineBeforeARequest) {
+  const std::string get = "GET /live HTTP/1.1\r\n" + kHost + "\r\n";
+  for (const size_t piece : {size_t{1}, size_t{2}, get.size()}) {
+    RequestReader reader;
+    Feed(&reader, "\r\n", piece);
+    EXPECT_EQ(reader.at(), At::kNothing);
+    EXPECT_EQ(Feed(&reader, get + "\r\n", piece), "\r\n");
+    ASSERT_EQ(reader.at(), At::kEnd) << reader.error();
+    reader.Release();
+    EXPECT_EQ(Feed(&reader, "\r\n" + get, piece), "");
+    EXPECT_EQ(reader.at(), At::kEnd);
+  }
+}
+
 TEST(RequestReader, RefusesWhatTwoReadersCouldUnderstandDifferently) {
   const std::string post = "POST / HTTP/1.1\r\n" + kHost;
   const std::string chunked = "Transfer-Encoding: chunked\r\n";
@@ -110,6 +142,12 @@ TEST(RequestReader, RefusesWhatTwoReadersCouldUnderstandDifferently) {
           "Content-Length: 5\r\nContent-Encoding: identity\r\nContent-Encoding: gzip\r\n\r\nhello",
       "GET / HTTP/1.1\nHost: localhost\n\n\r\n\r\n",
       "GET http://elsewhere/ HTTP/1.1\r\n" + kHost + "\r\n",
+      "GET http:///a HTTP/1.1\r\n" + kHost + "\r\n",
+      "GET http://localhost@elsewhere/ HTTP/1.1\r\n" + kHost + "\r\n",
+      "GET ftp://localhost/ HTTP/1.1\r\n" + kHost + "\r\n",
+      "\nGET / HTTP/1.1\r\n" + kHost + "\r\n",
+      "\r\n\r\nGET / HTTP/1.1\r\n" + kHost + "\r\n",
+      "\rGET / HTTP/1.1\r\n" + kHost + "\r\n",
       "GET / HTTP/1.1\r\n" + kHost + "A\x01: b\r\n\r\n",
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
       "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",

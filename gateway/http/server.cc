@@ -105,6 +105,7 @@ class AsioServer : public HttpServer {
     context_.clock = clock;
     context_.budget = options.budget;
     context_.handshakes = &handshakes_;
+    context_.idle_time = options.idle_time;
   }
   ~AsioServer() override {
     for (const auto& connection : connections_) connection->Abort();

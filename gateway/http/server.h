@@ -23,6 +23,7 @@ struct ServerOptions {
   std::string tls_certificate;
   std::string tls_key;
   int64_t connections_max = kConnectionsMax;
+  Duration idle_time = kIdleTime;  // of a connection without a request
   // Of requests on their way and what becomes of them, and of answers that nobody reads. Outlives
   // the server and all requests.
   door::ByteBudget* budget = nullptr;

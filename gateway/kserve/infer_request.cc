@@ -330,6 +330,7 @@ std::string ReadFields(FieldReader* fields, const std::string& written, bool in_
   const std::string outputs = ReadGrammarFields(fields, written, &request->call);
   const std::string guide = ReadGuide(fields, &request->call);
   for (const UnservedField& field : kUnservedTensors) fields->Refuse(field);
+  fields->Refuse({.name = "prompt_logprobs"});
   RefuseUnserved(fields);
   return outputs.empty() ? guide : outputs;
 }

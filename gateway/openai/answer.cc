@@ -10,6 +10,33 @@ namespace {
 
 constexpr char kDone[] = "data: [DONE]\n\n";
 
+// What is told of a message where the prompt alone is answered.
+v1::GenerateResponse WithoutOutput(const v1::GenerateResponse& message) {
+  v1::GenerateResponse rest = message;
+  rest.clear_tokens();
+  rest.clear_text();
+  if (rest.has_finish()) {
+    rest.mutable_finish()->set_reason(v1::FINISH_REASON_LENGTH);
+    rest.mutable_finish()->clear_stop();
+  }
+  return rest;
+}
+
+// Moves the end of an output, with the token that is it, out of the message.
+v1::GenerateResponse TakeEnd(const EndTokens& ends, v1::GenerateResponse* message) {
+  v1::GenerateResponse end;
+  end.set_output(message->output());
+  end.mutable_finish()->Swap(message->mutable_finish());
+  message->clear_finish();
+  const int others = message->tokens_size() - 1;
+  if (others >= 0 && ends.is_unseen(message->tokens(others).id())) {
+    end.add_tokens()->Swap(message->mutable_tokens(others));
+    message->mutable_tokens()->RemoveLast();
+  }
+  end.set_index(message->index() + static_cast<uint32_t>(message->tokens_size()));
+  return end;
+}
+
 // Of every prompt, with nothing said yet.
 template <typename Choice>
 std::vector<Choice> ChoicesOf(const AnswerShape& shape, const AnswerHead& head) {
@@ -35,6 +62,10 @@ AnswerShape::AnswerShape(const GenerationRequest& request)
       old_reasoning_name(request.old_reasoning_name),
       choices_per_prompt(std::max(request.calls.front().n(), 1u)),
       echoes(request.echoes),
+      echoes_scores(request.echoes_ids && request.logprobs),
+      tells_scores(request.prompt_logprobs),
+      no_output(request.no_output),
+      prompt_scores(request.prompt_scores),
       ends(EndTokens::Of(request.calls.front().sampling(), request.eos_token_ids)) {}
 
 StreamAnswer::StreamAnswer(AnswerShape shape, AnswerHead head)
@@ -82,6 +113,17 @@ OrderedJson StreamAnswer::ChoiceJson(size_t index, const AnswerPiece* piece,
 }
 
 std::string StreamAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
+  if (shape_.no_output) return Events(prompt, WithoutOutput(message));
+  if (message.finish().reason() != v1::FINISH_REASON_STOP) return Events(prompt, message);
+  v1::GenerateResponse rest = message;
+  const v1::GenerateResponse end = TakeEnd(shape_.ends, &rest);
+  const bool has_rest = rest.has_started() || rest.tokens_size() > 0 || !rest.text().empty();
+  std::string events = has_rest ? Events(prompt, rest) : "";
+  events += Events(prompt, end);
+  return events;
+}
+
+std::string StreamAnswer::Events(size_t prompt, const v1::GenerateResponse& message) {
   const size_t index = prompt * shape_.choices_per_prompt + message.output();
   if (prompt >= shape_.echoes.size() || message.output() >= shape_.choices_per_prompt) return "";
   if (message.has_started()) {
@@ -100,6 +142,9 @@ std::string StreamAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& m
       first["text"] = shape_.echoes[prompt];
     }
     first["logprobs"] = nullptr;
+    if (shape_.echoes_scores) {
+      first["logprobs"] = choices_[index].writer.PromptJson(shape_.prompt_scores[prompt]);
+    }
     first["finish_reason"] = nullptr;
     if (shape_.token_ids && !shape_.chat) first["prompt_token_ids"] = shape_.prompt_ids[prompt];
     if (shape_.chat || shape_.token_ids || !shape_.echoes[prompt].empty()) {
@@ -139,15 +184,25 @@ WholeAnswer::WholeAnswer(AnswerShape shape, AnswerHead head)
       choices_(ChoicesOf<Choice>(shape_, head_)) {}
 
 void WholeAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
+  if (shape_.no_output && (message.tokens_size() > 0 || !message.text().empty())) {
+    return OnMessage(prompt, WithoutOutput(message));
+  }
   const size_t index = prompt * shape_.choices_per_prompt + message.output();
   if (prompt >= shape_.echoes.size() || message.output() >= shape_.choices_per_prompt) return;
   if (message.has_started()) {
     fingerprint_ = SystemFingerprint(message.started().model_fingerprint());
-    for (Choice& choice : choices_) choice.text.Begin(message.started());
+    for (Choice& choice : choices_) {
+      choice.text.Begin(message.started());
+      choice.in_reasoning = message.started().in_reasoning();
+    }
   }
   usage_.Take(message);
   Choice& choice = choices_[index];
+  if (shape_.echoes_scores && !std::exchange(choice.has_echoed, true)) {
+    bytes_ += choice.logprobs.Append(choice.writer.PromptJson(shape_.prompt_scores[prompt]));
+  }
   Append(choice.text.Take(message), &choice.pieces);
+  if (shape_.parse != nullptr) choice.raw += message.text();
   bytes_ += message.text().size();
   if (shape_.logprobs) bytes_ += choice.logprobs.Append(choice.writer.ToJson(message));
   if (const auto id = shape_.ends.ReasonIn(message)) choice.stop_id = id;
@@ -169,27 +224,40 @@ std::string WholeAnswer::Body() const {
   for (size_t index = 0; index < choices_.size(); ++index) {
     const Choice& choice = choices_[index];
     OrderedJson json = {{"index", index}};
-    if (shape_.chat) {
+    std::string reason = choice.text.FinishReason(choice.finish.reason());
+    if (shape_.chat && choice.text.has_broken_call()) {
+      const WholeParse parse = ParseWhole(shape_.parse, choice.in_reasoning, choice.raw);
+      json["message"] = choice.text.MessageJson(parse.pieces);
+      reason = choice.text.FinishReason(choice.finish.reason(), parse.has_calls);
+    } else if (shape_.chat) {
       json["message"] = choice.text.MessageJson(choice.pieces);
     } else {
       json["text"] = shape_.echoes[index / shape_.choices_per_prompt] +
                      (choice.pieces.empty() ? "" : choice.pieces.front().text);
     }
-    OrderedJson end = {{"finish_reason", choice.text.FinishReason(choice.finish.reason())},
+    OrderedJson end = {{"finish_reason", reason},
                        {"stop_reason", StopReasonJson(choice.finish, choice.stop_id)}};
+    if (shape_.tells_scores && !shape_.chat) {
+      end["prompt_logprobs"] =
+          PromptLogprobsJson(shape_.prompt_scores[index / shape_.choices_per_prompt]);
+    }
     if (shape_.token_ids) {
       end["token_ids"] = choice.token_ids;
       if (!shape_.chat) {
         end["prompt_token_ids"] = shape_.prompt_ids[index / shape_.choices_per_prompt];
       }
     }
-    const std::string logprobs = absl::StrCat("{\"logprobs\":", choice.logprobs.Text(), "}");
+    const std::string logprobs = absl::StrCat(
+        "{\"logprobs\":", shape_.logprobs ? choice.logprobs.Text(shape_.chat) : "null", "}");
     absl::StrAppend(&choices, choices.empty() ? "" : ",",
                     Joined(Dump(json), Joined(logprobs, Dump(end))));
   }
   OrderedJson rest = {{"usage", usage_.ToJson()}};
   if (!fingerprint_.empty()) rest["system_fingerprint"] = fingerprint_;
   if (shape_.token_ids && shape_.chat) rest["prompt_token_ids"] = shape_.prompt_ids.front();
+  if (shape_.tells_scores && shape_.chat) {
+    rest["prompt_logprobs"] = PromptLogprobsJson(shape_.prompt_scores.front());
+  }
   return Joined(Dump(body), Joined(absl::StrCat("{\"choices\":[", choices, "]}"), Dump(rest)));
 }
 

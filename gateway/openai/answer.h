@@ -32,6 +32,10 @@ struct AnswerShape {
   bool old_reasoning_name;
   size_t choices_per_prompt;
   std::vector<std::string> echoes;  // by prompt
+  bool echoes_scores;               // the log-probabilities of prompts stand before the output's
+  bool tells_scores;                // or in a field of their own
+  bool no_output;
+  std::vector<std::vector<v1::OutputToken>> prompt_scores;  // by prompt
   EndTokens ends;
   size_t choices() const { return echoes.size() * choices_per_prompt; }
 };
@@ -41,7 +45,9 @@ class StreamAnswer {
  public:
   StreamAnswer(AnswerShape shape, AnswerHead head);
 
-  // The text for a message of the call for prompt `prompt`. May be empty.
+  // The text for a message of the call for prompt `prompt`. May be empty. An output's end by a
+  // token or a text comes in an event of its own, its end by length with its last token, however
+  // messages came together on their way.
   std::string OnMessage(size_t prompt, const v1::GenerateResponse& message);
   // All calls ended well.
   std::string OnEnd();
@@ -55,6 +61,7 @@ class StreamAnswer {
     bool begun = false;
     std::optional<int32_t> stop_id;  // that ended it
   };
+  std::string Events(size_t prompt, const v1::GenerateResponse& message);
   // `with_prompt`: the ids of the only prompt too.
   std::string Event(OrderedJson choices, bool terminal, bool with_prompt = false) const;
   // `piece`: null: no text. `message`: null: another chunk of it follows.
@@ -83,6 +90,9 @@ class WholeAnswer {
   struct Choice {
     LogprobWriter writer;
     ChoiceText text;
+    std::string raw;  // all of its text
+    bool in_reasoning = false;
+    bool has_echoed = false;  // log-probabilities of its prompt
     AnswerPieces pieces;
     LogprobLists logprobs;
     OrderedJson token_ids = OrderedJson::array();

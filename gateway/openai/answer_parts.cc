@@ -123,9 +123,43 @@ OrderedJson LogprobWriter::CompletionJson(const v1::GenerateResponse& message) {
           {"top_logprobs", std::move(tops)}};
 }
 
+OrderedJson LogprobWriter::PromptJson(const std::vector<v1::OutputToken>& scores) {
+  v1::GenerateResponse all;
+  all.mutable_tokens()->Assign(scores.begin(), scores.end());
+  // A prompt may have tokens that would end an output.
+  const EndTokens ends = std::exchange(ends_, {});
+  OrderedJson json = CompletionJson(all);
+  ends_ = ends;
+  if (!scores.empty()) json["token_logprobs"][0] = json["top_logprobs"][0] = nullptr;
+  return json;
+}
+
 OrderedJson LogprobWriter::ToJson(const v1::GenerateResponse& message) {
   if (!ends_.sees_any_of(message)) return nullptr;
   return chat_ ? ChatJson(message) : CompletionJson(message);
+}
+
+OrderedJson PromptLogprobsJson(const std::vector<v1::OutputToken>& scores) {
+  OrderedJson list = OrderedJson::array();
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (i == 0) {
+      list.push_back(nullptr);
+      continue;
+    }
+    const v1::OutputToken& token = scores[i];
+    OrderedJson one = {{absl::StrCat(token.id()),
+                        {{"logprob", Written(token.logprob())},
+                         {"rank", nullptr},
+                         {"decoded_token", token.token()}}}};
+    int rank = 0;
+    for (const v1::TokenLogprob& candidate : token.top()) {
+      one[absl::StrCat(candidate.id())] = {{"logprob", Written(candidate.logprob())},
+                                           {"rank", ++rank},
+                                           {"decoded_token", candidate.token()}};
+    }
+    list.push_back(std::move(one));
+  }
+  return list;
 }
 
 OrderedJson TokenIdsJson(const v1::GenerateResponse& message) {
@@ -149,8 +183,11 @@ size_t LogprobLists::Append(const OrderedJson& more) {
   return grown;
 }
 
-std::string LogprobLists::Text() const {
-  if (lists_.empty()) return "null";
+std::string LogprobLists::Text(bool chat) const {
+  if (lists_.empty()) {
+    return chat ? R"({"content":[]})"
+                : R"({"text_offset":[],"token_logprobs":[],"tokens":[],"top_logprobs":[]})";
+  }
   std::string text;
   for (const auto& [name, items] : lists_) {
     absl::StrAppend(&text, text.empty() ? "{" : ",", "\"", name, "\":[", items, "]");

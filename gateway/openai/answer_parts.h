@@ -61,6 +61,8 @@ class LogprobWriter {
   // The log-probabilities of these tokens, but for one that ends the output and is not seen; null
   // for none. To be called for every message of the choice, in order.
   OrderedJson ToJson(const v1::GenerateResponse& message);
+  // Those of a prompt's tokens, whose first has none; before any message. Of completions.
+  OrderedJson PromptJson(const std::vector<v1::OutputToken>& scores);
 
  private:
   OrderedJson ChatJson(const v1::GenerateResponse& message) const;
@@ -73,6 +75,9 @@ class LogprobWriter {
   int64_t offset_ = 0;  // characters of the tokens so far
 };
 
+// The log-probabilities of a prompt in vLLM's form: null, then by id for each token.
+OrderedJson PromptLogprobsJson(const std::vector<v1::OutputToken>& scores);
+
 // The ids of a message's tokens.
 OrderedJson TokenIdsJson(const v1::GenerateResponse& message);
 
@@ -82,8 +87,8 @@ class LogprobLists {
  public:
   // Lists by name; returns by how many bytes it has grown.
   size_t Append(const OrderedJson& more);
-  // "null" if nothing was appended.
-  std::string Text() const;
+  // The lists, which are empty if nothing was appended.
+  std::string Text(bool chat) const;
 
  private:
   std::vector<std::pair<std::string, std::string>> lists_;

@@ -222,6 +222,60 @@ TEST(EndTokens, HaveNoLogProbabilityAndAreTheReasonIfTheRequestNamedThem) {
   }
 }
 
+// However messages came together on their way.
+TEST(StreamAnswer, HasOneFormOfEnds) {
+  const auto stream_of = [](const std::vector<v1::GenerateResponse>& messages) {
+    GenerationRequest request = RequestWithEnds();
+    request.token_ids = true;
+    request.prompt_ids = {{1}};
+    StreamAnswer stream{AnswerShape(request), kHead};
+    std::string text;
+    for (const auto& message : messages) text += stream.OnMessage(0, message);
+    return text;
+  };
+  for (const int32_t id : {2, 7}) {
+    const std::vector<v1::GenerateResponse> apart = EndingWith(id);
+    v1::GenerateResponse last = apart[1], all = apart[0];
+    *last.mutable_finish() = apart[2].finish();
+    *all.add_tokens() = apart[1].tokens(0);
+    *all.mutable_finish() = apart[2].finish();
+    const std::string by_token = stream_of({apart[0], last});
+    EXPECT_EQ(stream_of({all}), by_token);
+    const std::vector<Json> events = Events(by_token);
+    ASSERT_EQ(events.size(), 3u);
+    EXPECT_EQ(events[1]["choices"][0]["delta"]["content"], "a");
+    EXPECT_TRUE(events[1]["choices"][0]["finish_reason"].is_null());
+    EXPECT_EQ(events[2]["choices"][0]["delta"], Json::object());
+    EXPECT_EQ(events[2]["choices"][0]["finish_reason"], "stop");
+    EXPECT_EQ(events[2]["choices"][0]["token_ids"], Json({id}));
+  }
+  // A text that ends it: the same.
+  v1::GenerateResponse text = First(Message(0, "a"), 1), end;
+  end.mutable_finish()->set_reason(v1::FINISH_REASON_STOP);
+  end.mutable_finish()->set_stop("END");
+  v1::GenerateResponse both = text;
+  *both.mutable_finish() = end.finish();
+  EXPECT_EQ(stream_of({both}), stream_of({text, end}));
+  // Its length: with the last token.
+  EXPECT_EQ(Events(stream_of({First(Message(0, "a", /*last=*/true), 1)})).size(), 2u);
+}
+
+TEST(WholeAnswer, HasEmptyListsWhereNoTokenIsSeen) {
+  for (const bool chat : {true, false}) {
+    GenerationRequest request = RequestWithEnds();
+    request.names.chat = chat;
+    WholeAnswer whole{AnswerShape(request), kHead};
+    v1::GenerateResponse end = EndingWith(2)[1];
+    end.mutable_finish()->set_reason(v1::FINISH_REASON_STOP);
+    whole.OnMessage(0, First(end, 1));
+    const Json logprobs = Json::parse(whole.Body())["choices"][0]["logprobs"];
+    for (const char* list : {"text_offset", "token_logprobs", "tokens", "top_logprobs"}) {
+      if (!chat) EXPECT_EQ(logprobs[list], Json::array());
+    }
+    if (chat) EXPECT_EQ(logprobs, Json({{"content", Json::array()}}));
+  }
+}
+
 TEST(EndTokens, ThatTheTextHasAreTokensAsOthers) {
   GenerationRequest request = RequestWithEnds();
   request.calls[0].mutable_sampling()->set_include_stop_str_in_output(true);
@@ -262,50 +316,43 @@ TEST(Logprobs, KeepTheBytesOfPartsOfCharacters) {
   EXPECT_EQ(content["top_logprobs"][0]["logprob"], -0.25);
 }
 
-TEST(FromStatus, GivesFieldsTheNamesOfTheClient) {
-  const FieldNames chat{.chat = true, .max_tokens = "max_completion_tokens"};
-  const FieldNames list{.prompt_is_list = true, .prompt_index = 2};
-  const std::tuple<const char*, FieldNames, const char*> cases[] = {
-      {"sampling.temperature is -1, it must lie in [0, 2]", chat, "temperature"},
-      {"sampling.max_tokens is 0, it must be at least 1", chat, "max_completion_tokens"},
-      {"sampling.logit_bias[7] is 200", chat, "logit_bias[7]"},
-      {"sampling.top_logprobs is 50", {}, "logprobs"},
-      {"chat.messages[1].role must be", chat, "messages[1].role"},
-      {"token_ids.ids[3] is -1", list, "prompt[2][3]"},
-      {"text holds a zero byte", {}, "prompt"},
-      {"chat.continue_final_message: the chat template", chat, "continue_final_message"},
-      {"cache_salt is longer than 256 bytes", {}, "cache_salt"},
-      {"model: no model of that name", {}, "model"},
-      {"the prompt is empty", {}, ""},
-  };
-  for (const auto& [message, names, param] : cases) {
-    const ApiError error = FromStatus(absl::InvalidArgumentError(message), names, 0);
-    EXPECT_EQ(error.status, 400);
-    EXPECT_EQ(error.param, param) << message;
-    EXPECT_TRUE(absl::StartsWith(error.message, param)) << error.message;
+// The prompt's tokens stand before the output's, the first without a log-probability.
+TEST(Answers, TellThePromptsOwnLogprobs) {
+  GenerationRequest request = Request(/*chat=*/false);
+  request.logprobs = request.echoes_ids = true;
+  request.echoes = {"pq"};
+  request.prompt_scores.resize(1);
+  for (const char* text : {"p", "q"}) {
+    v1::OutputToken& token = request.prompt_scores[0].emplace_back();
+    token.set_token(text);
+    token.set_id(*text);
+    token.set_logprob(-0.25F);
   }
-}
-
-TEST(FromStatus, SaysWhatAgentsLookForWhenAPromptIsTooLong) {
-  const ApiError error =
-      FromStatus(absl::InvalidArgumentError(
-                     "the prompt has 99 tokens, the context of 64 leaves no room for output"),
-                 {.chat = true}, 64);
-  EXPECT_EQ(error.code, "context_length_exceeded");
-  EXPECT_EQ(error.param, "messages");
-  EXPECT_TRUE(absl::StrContains(error.message, "maximum context length is 64 tokens"));
-  EXPECT_TRUE(absl::StrContains(error.message, "99"));
-}
-
-TEST(FromStatus, TellsNobodyWhereTheServiceIs) {
-  for (const char* before : {"", "the answer broke off and could not go on for 60 s: "}) {
-    const ApiError error =
-        FromStatus(absl::UnavailableError(absl::StrCat(
-                       before, "no connection to a Tutti service at 10.1.2.3:50051: refused")),
-                   {}, 0);
-    EXPECT_EQ(error.status, 503);
-    EXPECT_EQ(error.message, absl::StrCat(before, kServiceUnreachable));
-  }
+  WholeAnswer whole{AnswerShape(request), kHead};
+  whole.OnMessage(0, First(Message(0, "a", true), 2));
+  const Json choice = Json::parse(whole.Body())["choices"][0];
+  EXPECT_EQ(choice["text"], "pqa");
+  EXPECT_EQ(choice["logprobs"]["tokens"], Json({"p", "q", "a"}));
+  EXPECT_EQ(choice["logprobs"]["token_logprobs"], Json({nullptr, -0.25, -0.5}));
+  EXPECT_EQ(choice["logprobs"]["text_offset"], Json({0, 1, 2}));
+  EXPECT_TRUE(choice["logprobs"]["top_logprobs"][0].is_null());
+  EXPECT_EQ(choice["logprobs"]["top_logprobs"][1]["q"], -0.25);
+  StreamAnswer stream{AnswerShape(request), kHead};
+  const auto events = Events(stream.OnMessage(0, First(Message(0, "a", true), 2)));
+  EXPECT_EQ(events[0]["choices"][0]["logprobs"]["tokens"], Json({"p", "q"}));
+  EXPECT_EQ(events[1]["choices"][0]["logprobs"]["text_offset"], Json({2}));
+  // Without an output.
+  request.no_output = request.prompt_logprobs = true;
+  WholeAnswer alone{AnswerShape(request), kHead};
+  alone.OnMessage(0, First(Message(0, "a", true), 2));
+  const Json body = Json::parse(alone.Body());
+  EXPECT_EQ(body["choices"][0]["text"], "pq");
+  EXPECT_EQ(body["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(body["choices"][0]["logprobs"]["tokens"], Json({"p", "q"}));
+  EXPECT_EQ(body["usage"]["completion_tokens"], 0);
+  EXPECT_EQ(body["choices"][0]["prompt_logprobs"],
+            Json::parse(R"([null, {"113": {"logprob": -0.25, "rank": null,
+                                           "decoded_token": "q"}}])"));
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ void ReadContent(FieldReader* fields, v1::ChatMessage* message) {
       return fields->Fail(path + ".type", "must be \"text\": this model reads nothing else");
     }
     if (!piece.has_value()) return fields->Fail(path + ".text", "is not a text");
+    part.Ignore({"cache_control", "prompt_cache_breakpoint"});
     part.RefuseOthers();
     if (part.error().has_value()) return fields->Fail(*part.error());
     absl::StrAppend(&text, i > 0 ? "\n" : "", *piece);
@@ -94,9 +95,11 @@ void ReadMessage(FieldReader* fields, v1::ChatMessage* message) {
   const auto reasoning = fields->Text("reasoning");
   const auto reasoning_content = fields->Text("reasoning_content");
   message->set_reasoning_content(reasoning ? *reasoning : reasoning_content.value_or(""));
-  for (const std::string_view name : {"refusal", "audio", "function_call", "annotations"}) {
+  for (const std::string_view name : {"refusal", "audio", "function_call"}) {
     fields->Refuse({.name = name});
   }
+  // What SDKs and bridges put there: of answers that come back, and of caches.
+  fields->Ignore({"annotations", "cache_control", "provider_specific_fields", "id"});
   fields->RefuseOthers();
 }
 
@@ -114,10 +117,13 @@ std::optional<std::string> ReadWritten(FieldReader* fields, std::string_view tex
 // which is one for templates. Of two of a name the last counts.
 void ReadTemplateVariables(FieldReader* fields, std::string_view text, v1::ChatMessages* chat) {
   std::string members;
+  // As a field of its own, which those in chat_template_kwargs go before.
+  const auto thinking = fields->Bool("enable_thinking");
   const auto add = [&members](std::string_view more) {
     absl::StrAppend(&members, members.empty() ? "" : ",",
                     absl::string_view(more.data(), more.size()));
   };
+  if (thinking) add(*thinking ? "\"enable_thinking\":true" : "\"enable_thinking\":false");
   if (const Json* given = fields->Find("chat_template_kwargs")) {
     if (!given->is_object()) return fields->Fail("chat_template_kwargs", "is not an object");
     const auto written =
@@ -189,6 +195,7 @@ std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body, std:
   ReadChat(&fields, text, call.mutable_chat());
   ReadGrammar(&fields, text, &request, &call);
   request.wishes = ReadWishes(&fields, {.body = text, .beside_format = IsJson(call.grammar())});
+  ReadPromptLogprobs(&fields, &request);
   for (const UnservedField& field : kUnservedOfChats) fields.Refuse(field);
   RefuseUnserved(&fields);
   if (fields.error().has_value()) return *fields.error();

@@ -13,16 +13,6 @@ namespace tutti::gateway {
 
 using PieceKind = AnswerPiece::Kind;
 
-void Append(AnswerPieces more, AnswerPieces* pieces) {
-  for (AnswerPiece& piece : more) {
-    if (piece.kind == PieceKind::kCall) {
-      pieces->push_back(std::move(piece));
-    } else {
-      AddText(piece.kind, piece.call, piece.text, pieces);
-    }
-  }
-}
-
 ChoiceText::ChoiceText(std::shared_ptr<const ParseOptions> options, bool old_reasoning_name,
                        std::string answer_id, size_t index)
     : parses_(options != nullptr),
@@ -105,8 +95,8 @@ OrderedJson ChoiceText::MessageJson(const AnswerPieces& pieces) const {
   return message;
 }
 
-const char* ChoiceText::FinishReason(v1::FinishReason reason) const {
-  if (reason != v1::FINISH_REASON_STOP || !parser_->has_calls()) return FinishReasonText(reason);
+const char* ChoiceText::FinishReason(v1::FinishReason reason, bool has_calls) const {
+  if (reason != v1::FINISH_REASON_STOP || !has_calls) return FinishReasonText(reason);
   // OpenAI's and vLLM's word for a call that was named.
   return named_call_ ? "stop" : "tool_calls";
 }

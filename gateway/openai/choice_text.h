@@ -27,7 +27,12 @@ class ChoiceText {
   // All pieces as the `message` of a whole answer.
   OrderedJson MessageJson(const AnswerPieces& pieces) const;
   // "stop", "length" or "tool_calls", of what has been taken.
-  const char* FinishReason(v1::FinishReason reason) const;
+  const char* FinishReason(v1::FinishReason reason) const {
+    return FinishReason(reason, parser_->has_calls());
+  }
+  const char* FinishReason(v1::FinishReason reason, bool has_calls) const;
+  // A call was announced that has not become whole.
+  bool has_broken_call() const { return parser_->first_broken_call().has_value(); }
   // The name of a call of this choice.
   std::string CallId(size_t call) const;
 
@@ -41,8 +46,5 @@ class ChoiceText {
   size_t index_;
   std::unique_ptr<AnswerParser> parser_;
 };
-
-// Joins what came apart.
-void Append(AnswerPieces more, AnswerPieces* pieces);
 
 }  // namespace tutti::gateway

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_split.h"
 #include "gateway/openai/answer.h"
-#include "gateway/parse_choice.h"
 
 namespace tutti::gateway {
 namespace {
@@ -35,7 +34,7 @@ GenerationRequest Chosen(const std::string& fields, const AnswerForm& form = kQw
   EXPECT_EQ(error, nullptr) << (error != nullptr ? error->message : "");
   if (error != nullptr) return {.calls = {{}}, .echoes = {""}};
   auto request = std::get<GenerationRequest>(std::move(read));
-  EXPECT_FALSE(ChooseParse(rules, form, &request).has_value());
+  EXPECT_FALSE(SetParse(rules, form, &request).has_value());
   return request;
 }
 
@@ -233,7 +232,7 @@ TEST(ChooseParse, AsksForTheTokensThatItNeedsToSee) {
 
 TEST(ChooseParse, RefusesCallsThatNobodyWouldFind) {
   auto read = Read(kTools);
-  const auto error = ChooseParse({}, {}, &std::get<GenerationRequest>(read));
+  const auto error = SetParse({}, {}, &std::get<GenerationRequest>(read));
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->param, "tools");
 }

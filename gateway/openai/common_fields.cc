@@ -1,4 +1,7 @@
 // The fields that /v1/chat/completions and /v1/completions share.
+#include <utility>
+
+#include "door/limits.h"
 #include "gateway/grammar_fields.h"
 #include "gateway/openai/generation_request.h"
 #include "gateway/sampling_fields.h"
@@ -14,7 +17,9 @@ void ReadStreaming(FieldReader* fields, GenerationRequest* request) {
   if (!request->stream) return fields->Fail("stream_options", "is for streams: set stream to true");
   FieldReader inner(*options, fields->PathOf("stream_options."));
   request->include_usage = inner.Bool("include_usage").value_or(false);
-  request->continuous_usage = inner.Bool("continuous_usage_stats").value_or(false);
+  // As vLLM does: without the usage at the end there is none in between.
+  request->continuous_usage =
+      inner.Bool("continuous_usage_stats").value_or(false) && request->include_usage;
   inner.Refuse({.name = "include_obfuscation", .harmless = "*"});
   inner.RefuseOthers();
   if (inner.error().has_value()) fields->Fail(*inner.error());
@@ -36,6 +41,26 @@ void ReadCommonFields(FieldReader* fields, GenerationRequest* request, v1::Gener
 void ReadGrammar(FieldReader* fields, std::string_view text, GenerationRequest* request,
                  v1::GenerateRequest* call) {
   request->names.grammar = ReadGrammarFields(fields, text, call);
+}
+
+void ReadPromptLogprobs(FieldReader* fields, GenerationRequest* request) {
+  const auto top = fields->Integer("prompt_logprobs", 0, door::kTopLogprobsMax);
+  if (!top.has_value()) return;
+  if (request->stream) {
+    return fields->Fail("prompt_logprobs", "is for whole answers: leave out stream");
+  }
+  request->prompt_logprobs = true;
+  request->prompt_top = static_cast<uint32_t>(*top);
+}
+
+std::optional<ApiError> SetParse(const ParseRules& rules, const AnswerForm& of_template,
+                                 GenerationRequest* request) {
+  if (!request->names.chat || request->parse != nullptr) return std::nullopt;
+  auto chosen = ChooseParse(rules, of_template, &request->wishes, &request->names, &request->calls);
+  if (auto* error = std::get_if<ApiError>(&chosen)) return std::move(*error);
+  request->parse = std::get<std::shared_ptr<const ParseOptions>>(std::move(chosen));
+  request->old_reasoning_name = request->parse != nullptr && rules.old_reasoning_name;
+  return std::nullopt;
 }
 
 }  // namespace tutti::gateway

@@ -1,4 +1,5 @@
 // POST /v1/completions and POST /tokenize.
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -54,18 +55,29 @@ void ReadPrompts(FieldReader* fields, const v1::GenerateRequest& like, Generatio
   }
 }
 
+// The prompt stands before the output, with log-probabilities of its own where those are wanted.
+// Of ids the text is found with them.
 void ReadEcho(FieldReader* fields, GenerationRequest* request) {
   request->echoes.resize(request->calls.size());
   if (!fields->Bool("echo").value_or(false)) return;
-  if (request->logprobs) {
-    return fields->Fail("echo", "with logprobs is not served here yet: they are of new tokens");
-  }
+  request->echoes_ids = true;
   for (size_t i = 0; i < request->calls.size(); ++i) {
-    if (!request->calls[i].has_text()) {
-      return fields->Fail("echo", "with token ids is not served here yet: send the prompt as text");
-    }
-    request->echoes[i] = request->calls[i].text();
+    if (request->calls[i].has_text()) request->echoes[i] = request->calls[i].text();
   }
+  if (!request->logprobs) return;
+  request->prompt_top =
+      std::max(request->prompt_top.value_or(0), request->calls.front().sampling().top_logprobs());
+}
+
+// A length of 0: only the prompt is answered, if that is wanted.
+void ReadNoOutput(GenerationRequest* request) {
+  if (!request->echoes_ids && !request->prompt_top.has_value()) return;
+  for (v1::GenerateRequest& call : request->calls) {
+    if (call.sampling().max_tokens() > 0) return;
+    call.mutable_sampling()->set_max_tokens(1);
+    call.mutable_sampling()->clear_min_tokens();
+  }
+  request->no_output = true;
 }
 
 }  // namespace
@@ -108,7 +120,9 @@ std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body
     sampling->set_top_logprobs(static_cast<uint32_t>(*top));
   }
   ReadPrompts(&fields, like, &request);
+  ReadPromptLogprobs(&fields, &request);
   ReadEcho(&fields, &request);
+  ReadNoOutput(&request);
   for (const UnservedField& field : kUnservedOfCompletions) fields.Refuse(field);
   RefuseUnserved(&fields);
   if (fields.error().has_value()) return *fields.error();

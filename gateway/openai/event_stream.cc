@@ -62,7 +62,8 @@ std::string_view NameIn(std::string_view id) {
 }  // namespace
 
 bool MayHaveEventIds(const AnswerShape& shape) {
-  return shape.echoes.size() == 1 && shape.choices() <= kEventIdOutputsMax;
+  return shape.echoes.size() == 1 && shape.choices() <= kEventIdOutputsMax &&
+         shape.prompt_scores.empty();
 }
 
 EventStream::EventStream(const AnswerShape& shape, const AnswerHead& head, EventOptions options)

@@ -16,25 +16,11 @@
 #include "gateway/api_error.h"
 #include "gateway/field_reader.h"
 #include "gateway/json_text.h"
+#include "gateway/parse_choice.h"
 #include "gateway/service_error.h"
-#include "gateway/parse/answer_form.h"
-#include "gateway/parse/call_grammar.h"
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti::gateway {
-
-// The wishes of a conversation for its answers beside text.
-struct AnswerWishes {
-  bool calls = false;  // of `functions`, which are the prompt's tools
-  Functions functions;
-  bool forced = false;  // there is to be a call
-  bool named = false;   // of the function that is named, and no other
-  // The functions that may be called, where the answer is to be by a grammar; else none.
-  std::vector<CallableFunction> callable;
-  std::optional<ApiError> no_xml;  // why they cannot be in ToolForm::kQwenXml
-  bool one_call_only = false;
-  bool reasoning = true;
-};
 
 // The request of a client.
 struct GenerationRequest {
@@ -42,6 +28,7 @@ struct GenerationRequest {
   std::vector<v1::GenerateRequest> calls;
   // /v1/completions: what stands before the text of each prompt's choices; empty: nothing.
   std::vector<std::string> echoes;
+  bool echoes_ids = false;  // also those of prompts that are ids, once they are known
   FieldNames names;
   bool stream = false;
   bool include_usage = false;     // in a chunk of its own at the end of a stream
@@ -51,15 +38,25 @@ struct GenerationRequest {
   bool token_ids = false;      // those of the prompt and of the output are part of the answer
   // Ids by prompt, where they are wanted; found before the calls are made (AskPromptIds).
   std::vector<std::vector<int32_t>> prompt_ids;
+  // Log-probabilities of the prompts' own tokens, with so many alternatives; found before the calls
+  // are made (prompt_scoring.h).
+  std::optional<uint32_t> prompt_top;
+  bool prompt_logprobs = false;  // told in a field of their own; else before the output's
+  bool no_output = false;        // the prompt alone is answered
+  std::vector<std::vector<v1::OutputToken>> prompt_scores;  // by prompt and token
   // Tokens of the model that end an output, unless it ignores them; set before the calls are made.
   std::vector<int32_t> eos_token_ids;
   AnswerWishes wishes;
-  // Set by ChooseParse (parse_choice.h); null: all text is content.
+  // Set by SetParse; null: all text is content.
   std::shared_ptr<const ParseOptions> parse;
   bool old_reasoning_name = false;  // reasoning_content beside reasoning
   // /v1/responses: what the answer repeats of the request; else null.
   std::shared_ptr<const OrderedJson> response;
 };
+
+// Sets how the answers to a conversation are read (ChooseParse).
+std::optional<ApiError> SetParse(const ParseRules& rules, const AnswerForm& of_template,
+                                 GenerationRequest* request);
 
 // The request for the ids of a call's prompt; nothing where it has them.
 std::optional<v1::TokenizeRequest> AskPromptIds(const v1::GenerateRequest& call);
@@ -88,6 +85,8 @@ std::variant<v1::DetokenizeRequest, ApiError> ReadDetokenizeRequest(const Json& 
 
 // ---- parts of the above
 
+// `prompt_logprobs`, of whole answers.
+void ReadPromptLogprobs(FieldReader* fields, GenerationRequest* request);
 // Fields of both kinds of request, into each of `calls`' sampling, n, model and priority.
 void ReadCommonFields(FieldReader* fields, GenerationRequest* request, v1::GenerateRequest* call);
 // `messages`, `tools`, `chat_template_kwargs` and what else makes a conversation's prompt.

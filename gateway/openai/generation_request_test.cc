@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "absl/strings/str_cat.h"
 #include "gateway/limits.h"
 
@@ -169,7 +171,8 @@ TEST(ChatRequest, RefusesByName) {
   EXPECT_EQ(RefusedChat(R"(, "cache_salt": 1)"), "cache_salt");
   EXPECT_EQ(RefusedChat(R"(, "truncate_prompt_tokens": -1)"), "truncate_prompt_tokens");
   EXPECT_EQ(RefusedChat(R"(, "truncation_side": "right")"), "truncation_side");
-  EXPECT_EQ(RefusedChat(R"(, "prompt_logprobs": 1)"), "prompt_logprobs");
+  EXPECT_EQ(RefusedChat(R"(, "prompt_logprobs": 21)"), "prompt_logprobs");
+  EXPECT_EQ(RefusedChat(R"(, "prompt_logprobs": 1, "stream": true)"), "prompt_logprobs");
   EXPECT_EQ(RefusedChat(R"(, "frobnicate": 1)"), "frobnicate");
   EXPECT_EQ(RefusedChat(R"(, "user": "me", "store": true, "tool_choice": "auto")"), "taken");
   EXPECT_EQ(RefusedChat(R"(, "temperature": "warm")"), "temperature");
@@ -182,6 +185,21 @@ TEST(ChatRequest, RefusesByName) {
   EXPECT_EQ(RefusedChat(R"(, "stream": true, "stream_options": {"x": 1})"), "stream_options.x");
   EXPECT_EQ(RefusedChat(R"(, "stop": [1])"), "stop");
   EXPECT_EQ(RefusedChat(R"(, "best_of": 2)"), "best_of");
+}
+
+// As a field of its own it is one of chat_template_kwargs, which goes before it.
+TEST(ChatRequest, SwitchesThinking) {
+  const auto kwargs = [](const std::string& fields) {
+    const std::string body = R"({"messages": [{"role": "user", "content": "a"}])" + fields + "}";
+    const auto read = ReadChatRequest(Parsed(body), body);
+    EXPECT_TRUE(std::holds_alternative<GenerationRequest>(read)) << body;
+    return Json::parse(std::get<GenerationRequest>(read).calls[0].chat().template_kwargs_json());
+  };
+  EXPECT_EQ(kwargs(R"(, "enable_thinking": false)"), Json({{"enable_thinking", false}}));
+  EXPECT_EQ(kwargs(R"(, "chat_template_kwargs": {"enable_thinking": true, "a": 1},)"
+                   R"( "enable_thinking": false)"),
+            Json({{"enable_thinking", true}, {"a", 1}}));
+  EXPECT_EQ(RefusedChat(R"(, "enable_thinking": "no")"), "enable_thinking");
 }
 
 TEST(ChatRequest, NamesThePlaceInAConversation) {
@@ -215,6 +233,21 @@ TEST(CompletionRequest, ReadsEveryKindOfPrompt) {
   EXPECT_FALSE(Completion(R"("prompt": "a", "logprobs": null)").logprobs);
 }
 
+TEST(CompletionRequest, AsksForThePromptsOwnLogprobs) {
+  const GenerationRequest echoed =
+      Completion(R"("prompt": [1, 2], "echo": true, "logprobs": 3, "max_tokens": 0)");
+  EXPECT_EQ(echoed.prompt_top, 3u);
+  EXPECT_TRUE(echoed.echoes_ids && echoed.no_output && !echoed.prompt_logprobs);
+  EXPECT_EQ(echoed.calls.at(0).sampling().max_tokens(), 1u);
+  const GenerationRequest told = Completion(R"("prompt": "a", "prompt_logprobs": 2)");
+  EXPECT_TRUE(told.prompt_logprobs && !told.no_output);
+  EXPECT_EQ(told.prompt_top, 2u);
+  EXPECT_FALSE(Completion(R"("prompt": "a", "echo": true)").prompt_top.has_value());
+  // Nothing is wanted then: the service says so.
+  EXPECT_EQ(Completion(R"("prompt": "a", "max_tokens": 0)").calls.at(0).sampling().max_tokens(),
+            0u);
+}
+
 // A prompt that the client has rendered: as transformers' tokenizers read it, unless it says so.
 TEST(CompletionRequest, SaysHowItsTextIsRead) {
   const auto read = [](const std::string& fields) {
@@ -243,8 +276,6 @@ TEST(CompletionRequest, RefusesByName) {
   EXPECT_EQ(RefusedCompletion(R"("prompt": ["a", {}])"), "prompt[1]");
   EXPECT_EQ(RefusedCompletion(R"("prompt": [1, "a"])"), "prompt");
   EXPECT_EQ(RefusedCompletion(R"("prompt": [1e99])"), "prompt");
-  EXPECT_EQ(RefusedCompletion(R"("prompt": [1], "echo": true)"), "echo");
-  EXPECT_EQ(RefusedCompletion(R"("prompt": "a", "echo": true, "logprobs": 1)"), "echo");
   EXPECT_EQ(RefusedCompletion(R"("prompt": "a", "suffix": "b")"), "suffix");
   EXPECT_EQ(RefusedCompletion(R"("prompt": "a", "suffix": "")"), "taken");
 }
@@ -284,13 +315,35 @@ TEST(Requests, AreBoundedBeforeTheServiceSeesThem) {
       "prompt");
 }
 
+TEST(ParseObject, SaysWhereItIsNoJson) {
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"{\"a\": 1,\n \"b\": [1, {\"c\": tru}]}", "line 2, column 20", "b[1].c"},
+      {"{\"a\": 1", "not complete", "a"},
+      {"", "not complete", ""},
+      {"{'a': 1}", "line 1, column 2", ""},
+      {R"({"messages": [{"content": "cut \ud83d"}]})", "half a character", "messages[0].content"},
+      {R"({"prompt": ["a", "\ude00"]})", "half a character", "prompt[1]"},
+      {"{\"prompt\": \"\xff\"}", "not UTF-8", "prompt"},
+  };
+  for (const auto& [text, words, param] : cases) {
+    const auto parsed = ParseObject(text);
+    ASSERT_TRUE(std::holds_alternative<ApiError>(parsed)) << text;
+    const auto& error = std::get<ApiError>(parsed);
+    EXPECT_THAT(error.message, HasSubstr(words)) << text;
+    EXPECT_EQ(error.param, param) << text;
+  }
+}
+
 TEST(ParseObject, RefusesNamesThatStandTwice) {
-  for (const char* text : {R"({"a": 1, "b": 2, "a": 3})", R"({"c": [{"a": {}, "a": null}]})",
-                           R"({"a": 1, "\u0061": 2})"}) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"a": 1, "b": 2, "a": 3})", "a"},
+      {R"({"c": [{"a": {}, "a": null}]})", "c[0].a"},
+      {R"({"a": 1, "\u0061": 2})", "a"}};
+  for (const auto& [text, param] : cases) {
     const auto parsed = ParseObject(text);
     const auto* error = std::get_if<ApiError>(&parsed);
     ASSERT_NE(error, nullptr) << text;
-    EXPECT_EQ(error->param, "a");
+    EXPECT_EQ(error->param, param);
   }
   EXPECT_TRUE(std::holds_alternative<ParsedJson>(
       ParseObject(R"({"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}], "A": 1})")));

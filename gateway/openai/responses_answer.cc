@@ -156,9 +156,11 @@ OrderedJson ResponsesAnswer::Response(std::string_view status) const {
     json["output"].push_back(ItemJson(item, &item == &items_.back() ? status : "completed"));
   }
   const OrderedJson usage = usage_.ToJson();
-  json["usage"] = {{"input_tokens", usage["prompt_tokens"]},
+  const auto prompt = usage["prompt_tokens"].get<int64_t>();
+  const auto cached = usage["prompt_tokens_details"]["cached_tokens"].get<int64_t>();
+  json["usage"] = {{"input_tokens", prompt},
                    {"input_tokens_details",
-                    {{"cached_tokens", usage["prompt_tokens_details"]["cached_tokens"]}}},
+                    {{"cached_tokens", cached}, {"cache_write_tokens", prompt - cached}}},
                    {"output_tokens", usage["completion_tokens"]},
                    {"output_tokens_details", {{"reasoning_tokens", reasoning_tokens_}}},
                    {"total_tokens", usage["total_tokens"]}};

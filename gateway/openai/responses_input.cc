@@ -40,8 +40,7 @@ std::string ReadParts(FieldReader* item, std::string_view member, bool is_reason
     }
     const auto piece = part.Text("text");
     if (!piece.has_value()) part.Fail("text", "is not a text");
-    part.Refuse({.name = "annotations", .harmless = "*"});
-    part.Refuse({.name = "logprobs", .harmless = "*"});
+    part.Ignore({"annotations", "logprobs", "cache_control", "prompt_cache_breakpoint"});
     part.RefuseOthers();
     if (part.error().has_value()) item->Fail(*part.error());
     absl::StrAppend(&text, i > 0 ? "\n" : "", piece.value_or(""));
@@ -57,9 +56,7 @@ void ReadInputMessage(FieldReader* item, v1::ChatMessage* message) {
   }
   message->set_role(std::move(role));
   message->set_content(ReadParts(item, "content", /*is_reasoning=*/false));
-  for (const std::string_view name : {"id", "status", "phase"}) {
-    item->Refuse({.name = name, .harmless = "*"});
-  }
+  item->Ignore({"id", "status", "phase", "cache_control"});
   item->RefuseOthers();
 }
 
@@ -67,9 +64,8 @@ void ReadInputMessage(FieldReader* item, v1::ChatMessage* message) {
 std::string ReadReasoningItem(FieldReader* item) {
   std::string text;
   if (item->Find("content") != nullptr) text = ReadParts(item, "content", /*is_reasoning=*/true);
-  for (const std::string_view name : {"id", "status", "summary"}) {
-    item->Refuse({.name = name, .harmless = "*"});
-  }
+  // Nothing of ours is encrypted: that of others nobody here could read.
+  item->Ignore({"id", "status", "summary"});
   item->Refuse({.name = "encrypted_content"});
   item->RefuseOthers();
   return text;
@@ -83,9 +79,7 @@ v1::ToolCall ReadCallItem(FieldReader* item) {
   call.set_arguments_json(item->Text("arguments").value_or(""));
   if (call.id().empty()) item->Fail("call_id", "is missing");
   if (call.name().empty()) item->Fail("name", "is missing");
-  for (const std::string_view name : {"id", "status"}) {
-    item->Refuse({.name = name, .harmless = "*"});
-  }
+  item->Ignore({"id", "status"});
   item->RefuseOthers();
   return call;
 }
@@ -96,9 +90,7 @@ v1::ChatMessage ReadCallOutput(FieldReader* item) {
   message.set_tool_call_id(item->Text("call_id").value_or(""));
   if (message.tool_call_id().empty()) item->Fail("call_id", "is missing");
   message.set_content(ReadParts(item, "output", /*is_reasoning=*/false));
-  for (const std::string_view name : {"id", "status"}) {
-    item->Refuse({.name = name, .harmless = "*"});
-  }
+  item->Ignore({"id", "status"});
   item->RefuseOthers();
   return message;
 }
@@ -107,9 +99,11 @@ v1::ChatMessage ReadCallOutput(FieldReader* item) {
 // it led to; calls are part of the assistant's message before them.
 class InputMessages {
  public:
-  explicit InputMessages(v1::ChatMessages* chat) : chat_(*chat) {}
+  InputMessages(v1::ChatMessages* chat, std::vector<FieldNames::Place>* places)
+      : chat_(*chat), places_(*places) {}
 
-  void Read(FieldReader* item) {
+  void Read(FieldReader* item, const std::string& path) {
+    path_ = path;
     const std::string type = item->Text("type").value_or("message");
     if (type == "reasoning") {
       const std::string text = ReadReasoningItem(item);
@@ -143,40 +137,47 @@ class InputMessages {
     if (!reasoning_.empty()) {
       v1::ChatMessage* const thought =
           message.role() == "assistant" ? &message : chat_.add_messages();
+      if (thought != &message) places_.push_back({.path = path_});
       thought->set_role("assistant");
       thought->set_reasoning_content(std::exchange(reasoning_, ""));
     }
     *chat_.add_messages() = std::move(message);
+    places_.push_back({.path = path_});
   }
 
   v1::ChatMessages& chat_;
+  std::vector<FieldNames::Place>& places_;
+  std::string path_;  // of the item
   std::string reasoning_;
 };
 
 }  // namespace
 
-void ReadResponsesInput(FieldReader* fields, v1::ChatMessages* chat) {
+void ReadResponsesInput(FieldReader* fields, v1::ChatMessages* chat,
+                        std::vector<FieldNames::Place>* places) {
   if (const auto instructions = fields->Text("instructions")) {
     v1::ChatMessage* message = chat->add_messages();
     message->set_role("system");
     message->set_content(*instructions);
+    places->push_back({.path = "instructions", .is_text = true});
   }
   const Json* input = fields->Find("input");
   if (input != nullptr && input->is_string()) {
     v1::ChatMessage* message = chat->add_messages();
     message->set_role("user");
     message->set_content(input->get<std::string>());
+    places->push_back({.path = "input", .is_text = true});
     return;
   }
   if (input == nullptr || !input->is_array() || input->empty()) {
     return fields->Fail("input", "must be a text or a list of messages");
   }
-  InputMessages messages(chat);
+  InputMessages messages(chat, places);
   for (size_t i = 0; i < input->size(); ++i) {
     const std::string path = absl::StrCat("input[", i, "]");
     if (!(*input)[i].is_object()) return fields->Fail(path, "is not an object");
     FieldReader item((*input)[i], absl::StrCat(fields->PathOf(path), "."));
-    messages.Read(&item);
+    messages.Read(&item, path);
     if (item.error().has_value()) return fields->Fail(*item.error());
   }
   if (messages.reasons()) {

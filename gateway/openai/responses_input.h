@@ -4,11 +4,16 @@
 // Pure.  Thread: any.
 #pragma once
 
+#include <vector>
+
 #include "gateway/field_reader.h"
+#include "gateway/service_error.h"
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti::gateway {
 
-void ReadResponsesInput(FieldReader* fields, v1::ChatMessages* chat);
+// `places`: where each message stands.
+void ReadResponsesInput(FieldReader* fields, v1::ChatMessages* chat,
+                        std::vector<FieldNames::Place>* places);
 
 }  // namespace tutti::gateway

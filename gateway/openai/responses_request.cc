@@ -1,5 +1,7 @@
 // POST /v1/responses: messages, calls and their outputs in, text and calls out, nothing kept.
+#include <functional>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +24,10 @@ constexpr UnservedField kUnservedOfResponses[] = {
     {"conversation"},
     {"prompt"},
     {"background", "false"},
+    {"background_options", "*"},
+    {"prompt_logprobs"},
+    {"access_programs"},
+    {"image"},
     // Of tools that a service calls by itself: there are none.
     {"max_tool_calls", "*"},
     // An input that does not fit is refused in either case.
@@ -49,7 +55,7 @@ void ReadText(FieldReader* fields, std::string_view body, GenerationRequest* req
   if (inner.error().has_value()) fields->Fail(*inner.error());
 }
 
-// The effort of the reasoning; a summary of it would have to be written.
+// The effort of the reasoning, which is told whole, in one way, to whoever asks.
 std::string ReadEffort(FieldReader* fields) {
   const Json* reasoning = fields->Find("reasoning");
   if (reasoning == nullptr) return "";
@@ -59,8 +65,7 @@ std::string ReadEffort(FieldReader* fields) {
   }
   FieldReader inner(*reasoning, fields->PathOf("reasoning."));
   const std::string effort = inner.Text("effort").value_or("");
-  inner.Refuse({.name = "summary"});
-  inner.Refuse({.name = "generate_summary"});
+  inner.Ignore({"summary", "generate_summary", "mode", "context"});
   inner.RefuseOthers();
   if (inner.error().has_value()) fields->Fail(*inner.error());
   return effort;
@@ -99,6 +104,16 @@ void ReadVariables(FieldReader* fields, std::string_view body, v1::ChatMessages*
 void ReadLogprobs(FieldReader* fields, GenerationRequest* request, v1::SamplingParams* sampling) {
   if (const auto included = fields->Texts("include")) {
     for (const std::string& name : *included) {
+      // Parts of items that no answer here has.
+      static const auto* const absent =
+          new std::set<std::string, std::less<>>{"file_search_call.results",
+                                                 "web_search_call.results",
+                                                 "web_search_call.action.sources",
+                                                 "message.input_image.image_url",
+                                                 "computer_call_output.output.image_url",
+                                                 "code_interpreter_call.outputs",
+                                                 "reasoning.encrypted_content"};
+      if (absent->contains(name)) continue;
       if (name != kWithLogprobs) {
         return fields->Fail("include", absl::StrCat("asks for something else than \"",
                                                     kWithLogprobs, "\", which is not served here"));
@@ -130,11 +145,11 @@ OrderedJson Repeated(const Json& body) {
   given("metadata", OrderedJson::object());
   given("truncation", "disabled");
   given("parallel_tool_calls", true);
+  given("tool_choice", "auto");
   given("top_logprobs", 0);
   given("reasoning", {{"effort", nullptr}, {"summary", nullptr}});
   given("text", OrderedJson::object());
   if (!json["text"].contains("format")) json["text"]["format"] = {{"type", "text"}};
-  given("tool_choice", "auto");
   given("tools", OrderedJson::array());
   json["previous_response_id"] = nullptr;
   json["service_tier"] = "default";
@@ -151,7 +166,9 @@ std::variant<GenerationRequest, ApiError> ReadResponsesRequest(const Json& body,
   if (text.empty()) text = dumped;
   FieldReader fields(body, "");
   GenerationRequest request;
-  request.names = {.chat = true, .max_tokens = "max_output_tokens", .messages = "input"};
+  request.names.chat = true;
+  request.names.max_tokens = "max_output_tokens";
+  request.names.messages = "input";
   v1::GenerateRequest call;
   ReadCommonFields(&fields, &request, &call);
   if (call.n() > 1) fields.Fail("n", "must be 1: a response has one output");
@@ -159,7 +176,7 @@ std::variant<GenerationRequest, ApiError> ReadResponsesRequest(const Json& body,
           fields.Integer("max_output_tokens", 0, std::numeric_limits<uint32_t>::max())) {
     call.mutable_sampling()->set_max_tokens(static_cast<uint32_t>(*max));
   }
-  ReadResponsesInput(&fields, call.mutable_chat());
+  ReadResponsesInput(&fields, call.mutable_chat(), &request.names.places);
   ReadText(&fields, text, &request, &call);
   request.wishes =
       ReadWishes(&fields, {.body = text, .flat = true, .beside_format = IsJson(call.grammar())});

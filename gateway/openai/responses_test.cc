@@ -104,8 +104,7 @@ TEST(ResponsesRequest, RefusesByNameWhatIsNotServed) {
   EXPECT_EQ(RefusedField(R"(, "text": {"format": {"type": "json_object"}},
                               "structured_outputs": {"regex": "a"})"),
             "text.format");
-  EXPECT_EQ(RefusedField(R"(, "include": ["file_search_call.results"])"), "include");
-  EXPECT_EQ(RefusedField(R"(, "reasoning": {"summary": "auto"})"), "reasoning.summary");
+  EXPECT_EQ(RefusedField(R"(, "include": ["everything"])"), "include");
   EXPECT_EQ(RefusedField(R"(, "n": 2)"), "n");
   EXPECT_EQ(RefusedField(R"(, "messages": [])"), "messages");
   EXPECT_EQ(RefusedField(R"(, "input": [{"role": "user", "content": [{"type": "input_image"}]}])"),

@@ -26,6 +26,7 @@ ToolFunction ReadFunction(FieldReader* named, int64_t* visits_left, Functions* f
   if (function.parameters != nullptr && !function.parameters->is_object()) {
     named->Fail("parameters", "is not an object");
   }
+  named->Ignore({"cache_control"});
   named->RefuseOthers();
   if (named->error().has_value()) return function;
   (*functions)[function.name] = function.parameters == nullptr
@@ -49,6 +50,7 @@ ToolFunction ReadTool(FieldReader* fields, const std::string& path, const Json& 
     FieldReader named(*inside, tool.PathOf("function."));
     function = ReadFunction(&named, visits_left, functions);
     if (named.error().has_value()) return fields->Fail(*named.error()), function;
+    tool.Ignore({"cache_control"});
     tool.RefuseOthers();
   }
   if (tool.error().has_value()) fields->Fail(*tool.error());

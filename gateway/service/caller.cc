@@ -25,7 +25,7 @@ void Caller::ReplyJson(std::string body) const {
 
 HttpResponse Caller::ErrorResponse(const ApiError& error) const {
   HttpResponse response = Head(error.status);
-  response.body = ErrorBody(error);
+  response.body = error_body(error);
   if (error.retry_after.has_value() || error.status == 503) {
     const Duration delay = error.retry_after.value_or(kComeBack);
     const auto ms =

@@ -15,6 +15,8 @@ struct Caller {
   std::string request_name;  // its x-request-id, or one that we made
   std::string tenant;
   std::string owner;  // who pays (OwnerName)
+  // The form of errors in its protocol.
+  std::string (*error_body)(const ApiError&) = ErrorBody;
 
   HttpResponse Head(int status) const { return {.status = status, .fields = fields}; }
   HttpResponse ErrorResponse(const ApiError& error) const;

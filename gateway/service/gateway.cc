@@ -31,13 +31,13 @@ bool Leads(const Route& route, std::string_view path) {
 }  // namespace
 
 Gateway::Gateway(DoorRules rules, Upstream* upstream, Console* console, LoopJobs* jobs,
-                 OpenAiApi* api, std::vector<metrics::CertificateFile> certificates,
+                 std::vector<HttpApi*> apis, std::vector<metrics::CertificateFile> certificates,
                  metrics::SpanWriter* spans)
     : rules_(std::move(rules)),
       upstream_(upstream),
       console_(console),
       jobs_(jobs),
-      api_(api),
+      apis_(std::move(apis)),
       certificates_(std::move(certificates)),
       spans_(spans),
       routes_(Routes()),
@@ -70,7 +70,9 @@ std::vector<Route> Gateway::Routes() {
       {.method = "GET", .path = "/metrics", .answer = metrics, .open = true},  // see there
       {.method = "GET", .path = "/load", .answer = load},
   };
-  for (Route& route : api_->Routes()) routes.push_back(std::move(route));
+  for (HttpApi* const api : apis_) {
+    for (Route& route : api->Routes()) routes.push_back(std::move(route));
+  }
   return routes;
 }
 
@@ -89,6 +91,9 @@ Caller Gateway::MakeCaller(std::shared_ptr<Exchange> exchange, const HttpRequest
                 .fields = CorsFields(rules_, request),
                 .request_name = RequestName(request)};
   caller.fields.emplace_back("x-request-id", caller.request_name);
+  for (const Route& route : routes_) {
+    if (Leads(route, request.path)) caller.error_body = route.error_body;
+  }
   return caller;
 }
 
@@ -121,7 +126,10 @@ void Gateway::Handle(std::shared_ptr<Exchange> plain) {
     caller.fields.emplace_back("Allow", allowed + ", OPTIONS");
     return caller.ReplyError(MakeError(405, "this path takes " + allowed));
   }
-  ApiError error = MakeError(404, "there is nothing at " + request.path.substr(0, 128));
+  ApiError error =
+      MakeError(404, absl::StrCat("there is nothing at ", request.path.substr(0, 128),
+                                  "; the paths of OpenAI's API are below /v1, so that the base URL "
+                                  "of its clients ends with /v1, once"));
   error.code = "unknown_url";
   caller.ReplyError(error);
 }
@@ -140,12 +148,14 @@ void Gateway::AnswerMetrics(const Caller& caller) {
     return caller.ReplyError(*refusal);
   }
   const auto model = upstream_->model();
+  int64_t keys_not_kept = 0;
+  for (const HttpApi* const api : apis_) keys_not_kept += api->keys_not_kept();
   metrics::Exposition text;
   metrics_.Write({.exchanges = server_->exchanges(),
                   .calls = upstream_->calls,
                   .read_bytes = server_->read_bytes(),
                   .evicted = server_->evicted(),
-                  .keys_not_kept = api_->keys_not_kept(),
+                  .keys_not_kept = keys_not_kept,
                   .held_bytes = server_->held_bytes(),
                   .reachable = model->reachable,
                   .ready = model->ready(),
@@ -168,13 +178,14 @@ void Gateway::AnswerMetrics(const Caller& caller) {
 }
 
 void Gateway::OnTick() {
-  api_->Tick();
+  const Instant now = clock_.Now();
+  for (HttpApi* const api : apis_) api->Tick(now);
   if (grpc_ != nullptr) grpc_->Tick();
 }
 
 void Gateway::Drain() {
   draining_ = true;
-  api_->Drain();
+  for (HttpApi* const api : apis_) api->Drain();
   console_->EndAll();
   server_->Drain();
   if (grpc_ != nullptr) grpc_->Drain();
@@ -183,7 +194,7 @@ void Gateway::Drain() {
 void Gateway::EndAll() {
   constexpr char kWhy[] = "this gateway is ending; send the request again";
   if (grpc_ != nullptr) grpc_->EndAll(absl::UnavailableError(kWhy));
-  api_->EndAll(Unavailable(kWhy));
+  for (HttpApi* const api : apis_) api->EndAll(Unavailable(kWhy));
 }
 
 }  // namespace tutti::gateway

@@ -9,9 +9,9 @@
 #include "gateway/door_rules.h"
 #include "gateway/gateway_metrics.h"
 #include "gateway/http/server.h"
-#include "gateway/openai/service/openai_api.h"
 #include "gateway/service/caller.h"
 #include "gateway/service/console.h"
+#include "gateway/service/http_api.h"
 #include "gateway/service/loop_jobs.h"
 #include "gateway/service/route.h"
 #include "gateway/service/upstream.h"
@@ -25,10 +25,10 @@ class GrpcPort;
 // Thread: the server's loop, unless said otherwise.
 class Gateway : public HttpHandler {
  public:
-  // `certificates`: whose ends /metrics tells. `spans`: null: nothing is traced.
-  // REQUIRES: all outlive the gateway
-  Gateway(DoorRules rules, Upstream* upstream, Console* console, LoopJobs* jobs, OpenAiApi* api,
-          std::vector<metrics::CertificateFile> certificates = {},
+  // `apis`: of the protocols that are served. `certificates`: whose ends /metrics tells. `spans`:
+  // null: nothing is traced.  REQUIRES: all outlive the gateway
+  Gateway(DoorRules rules, Upstream* upstream, Console* console, LoopJobs* jobs,
+          std::vector<HttpApi*> apis, std::vector<metrics::CertificateFile> certificates = {},
           metrics::SpanWriter* spans = nullptr);
   // Called before any request.
   void set_server(HttpServer* server) { server_ = server; }
@@ -54,7 +54,7 @@ class Gateway : public HttpHandler {
   Upstream* const upstream_;
   Console* const console_;
   LoopJobs* const jobs_;
-  OpenAiApi* const api_;
+  const std::vector<HttpApi*> apis_;
   const std::vector<metrics::CertificateFile> certificates_;
   metrics::SpanWriter* const spans_;
   const SystemClock clock_{};

@@ -115,6 +115,12 @@ void AddDoorFlags(FlagSet* set, GatewayFlags* flags) {
         .variable = &flags->server.connections_max,
         .help = "Connections at once; a newcomer ends the one that is idle for longest",
         .check = IntegerIn(1, 1000000),
+        .show_default = true},
+       {.names = "--keep-alive",
+        .variable = &flags->server.idle_time,
+        .help = "Seconds that a connection may be without a request: longer than clients and "
+                "balancers in front keep theirs",
+        .check = SecondsIn(1, 86400),
         .show_default = true}},
       "The door");
 }
@@ -135,7 +141,11 @@ void AddAnswerFlags(FlagSet* set, GatewayFlags* flags) {
              .show_default = true},
             {.names = "--reasoning-content",
              .variable = &flags->reasoning_content,
-             .help = HelpIn(kGatewayFlags, "--reasoning-content")}},
+             .help = HelpIn(kGatewayFlags, "--reasoning-content")},
+            {.names = "--heartbeat",
+             .variable = &flags->heartbeat,
+             .help = HelpIn(kGatewayFlags, "--heartbeat"),
+             .check = SecondsIn(0, 3600)}},
            "Answers");
 }
 

@@ -6,6 +6,7 @@
 
 #include "client/client_options.h"
 #include "gateway/http/server.h"
+#include "gateway/limits.h"
 #include "metrics/span_writer.h"
 #include "program/daemon.h"
 #include "program/flags.h"
@@ -26,6 +27,7 @@ struct GatewayFlags {
   std::string tool_parser = "auto";
   std::string reasoning_parser = "auto";
   bool reasoning_content = false;
+  Duration heartbeat = kHeartbeat;
   metrics::TraceOptions traces;
   std::string ready_file;
   DaemonFlags daemon = {.drain_timeout = std::chrono::seconds(10)};

@@ -1,46 +1,29 @@
 #include "gateway/service/generation.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "door/door.h"
+#include "gateway/caller_rules.h"
 #include "gateway/limits.h"
-#include "gateway/openai/answer_kinds.h"
-#include "gateway/service_error.h"
 
 namespace tutti::gateway {
-namespace {
 
-const char* PrefixOf(const GenerationRequest& request) {
-  if (request.response != nullptr) return "resp_";
-  return request.names.chat ? "chatcmpl-" : "cmpl-";
+bool ChargeCalls(const std::vector<v1::GenerateRequest>& calls, door::ByteBudget::Charge* charge) {
+  if (charge->bytes() == 0) return true;
+  int64_t bytes = 0;
+  for (const v1::GenerateRequest& call : calls) {
+    bytes += static_cast<int64_t>(call.ByteSizeLong());
+  }
+  return charge->Resize(bytes);
 }
-
-const char* KindOf(const GenerationRequest& request) {
-  if (request.response != nullptr) return "response";
-  return request.names.chat ? "chat" : "text";
-}
-
-// An answer that goes on has the name and the time of its beginning.
-AnswerHead MakeHead(const GenerationRequest& request, const std::optional<EventId>& after,
-                    const std::string& request_name, const std::string& model) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const std::string& asked = request.calls.front().model();
-  return {.id = PrefixOf(request) + (after ? after->name : request_name),
-          .created = after ? after->created
-                           : std::chrono::duration_cast<std::chrono::seconds>(now).count(),
-          .model = asked.empty() ? model : asked};
-}
-
-}  // namespace
 
 // Hears of one call on gRPC's threads, and tells the loop.
 class Generation::Observer : public client::GenerateObserver {
  public:
   Observer(std::shared_ptr<Generation> generation, size_t prompt)
-      : server_(generation->server_), generation_(std::move(generation)), prompt_(prompt) {}
+      : server_(generation->context_.server), generation_(std::move(generation)), prompt_(prompt) {}
 
   void OnMessage(const v1::GenerateResponse& message) override {
     server_->Post([generation = generation_, prompt = prompt_, message] {
@@ -63,56 +46,50 @@ class Generation::Observer : public client::GenerateObserver {
   const size_t prompt_;
 };
 
-Generation::Generation(Caller caller, GenerationRequest request, GenerationOptions options,
-                       Upstream* upstream, HttpServer* server, Traffic* traffic,
-                       metrics::SpanWriter* spans)
+Generation::Generation(Caller caller, GenerationPlan plan, GenerationOptions options,
+                       const GenerationContext* context)
     : caller_(std::move(caller)),
-      request_(std::move(request)),
-      upstream_(upstream),
-      server_(server),
-      traffic_(traffic),
-      trace_(spans, caller_.exchange->request(), request_.calls.size()),
-      stream_(request_.stream),
-      prompts_(request_.calls.size()),
-      shape_(request_),
-      head_(MakeHead(request_, options.events.after, caller_.request_name,
-                     upstream->model()->model.name())),
+      plan_(std::move(plan)),
+      context_(*context),
+      trace_(context->spans, caller_.exchange->request(), plan_.calls.size()),
+      prompts_(plan_.calls.size()),
+      outputs_(std::max(plan_.calls.front().n(), 1u)),
       charge_(std::move(options.charge)),
       kept_(options.kept),
-      messages_(stream_ ? kKeptStreamBytesMax : kKeptAnswerBytesMax) {
+      messages_(plan_.stream ? kKeptStreamBytesMax : kKeptAnswerBytesMax) {
   if (options.events.after) {
     // Nothing is said of what the client has: its events are written again, and dropped.
     resume_.set_token(options.events.after->token);
-    for (size_t i = 0; i < shape_.choices_per_prompt; ++i) resume_.add_outputs();
+    for (size_t i = 0; i < outputs_; ++i) resume_.add_outputs();
   }
-  writer_ = MakeAnswerWriter(stream_, shape_, head_, std::move(options.events), request_.response);
+  writer_ = plan_.make_writer(std::move(options.events));
 }
 
 Generation::~Generation() = default;
 
 void Generation::Start() {
-  traffic_number_ =
-      traffic_->Begin({.name = caller_.request_name,
-                       .kind = KindOf(request_),
-                       .tenant = caller_.tenant,
-                       .stream = stream_,
-                       .outputs = prompts_ * std::max(request_.calls.front().n(), 1u)});
+  traffic_number_ = context_.traffic->Begin({.name = caller_.request_name,
+                                             .kind = plan_.kind,
+                                             .tenant = caller_.tenant,
+                                             .stream = plan_.stream,
+                                             .outputs = prompts_ * outputs_});
   Listen();
   // The client went while its request was read.
   if (stopped_) return;
-  upstream_->calls += static_cast<int64_t>(prompts_);
+  Upstream& upstream = *context_.upstream;
+  upstream.calls += static_cast<int64_t>(prompts_);
   for (size_t i = 0; i < prompts_; ++i) {
-    v1::GenerateRequest& call = request_.calls[i];
+    v1::GenerateRequest& call = plan_.calls[i];
     // A name of its own: another request under the same would take the stream over.
-    call.set_request_id(absl::StrCat(head_.id, "-", RandomName().substr(0, 8)));
-    if (!caller_.tenant.empty()) call.set_tenant(caller_.tenant);
+    call.set_request_id(absl::StrCat(plan_.id, "-", RandomName().substr(0, 8)));
+    SetTenant(caller_.tenant, upstream.model()->may_name_tenants, &call);
     if (!resume_.token().empty()) *call.mutable_resume() = resume_;
-    std::string traceparent = trace_.BeginCall(call, KindOf(request_), head_.model);
+    std::string traceparent = trace_.BeginCall(call, plan_.kind, plan_.model);
     observers_.push_back(std::make_unique<Observer>(shared_from_this(), i));
-    calls_.push_back(upstream_->client()->Start(std::move(call), std::nullopt,
-                                                observers_.back().get(), std::move(traceparent)));
+    calls_.push_back(upstream.client()->Start(std::move(call), std::nullopt,
+                                              observers_.back().get(), std::move(traceparent)));
   }
-  request_.calls.clear();
+  plan_.calls.clear();
 }
 
 void Generation::Listen() {
@@ -139,7 +116,7 @@ void Generation::ReadAgain(Caller caller, EventOptions events) {
   caller_ = std::move(caller);
   reader_ = Reader::kReads;
   begun_ = false;
-  writer_ = MakeAnswerWriter(stream_, shape_, head_, std::move(events), request_.response);
+  writer_ = plan_.make_writer(std::move(events));
   Listen();
   messages_.ForEach([this](size_t prompt, const v1::GenerateResponse& message) {
     if (reader_ == Reader::kReads) Write(prompt, message);
@@ -150,9 +127,9 @@ void Generation::ReadAgain(Caller caller, EventOptions events) {
 void Generation::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
   if (stopped_) return;
   if (message.has_started()) {
-    traffic_->OnPrompt(traffic_number_, message.started().prompt_tokens());
+    context_.traffic->OnPrompt(traffic_number_, message.started().prompt_tokens());
   }
-  traffic_->OnTokens(traffic_number_, prompt, message.output(), message.tokens_size());
+  context_.traffic->OnTokens(traffic_number_, prompt, message.output(), message.tokens_size());
   trace_.OnMessage(prompt, message);
   if (kept_ && !messages_.Add(prompt, message)) {
     // Too long an answer: from here on it is as one without a key.
@@ -170,9 +147,11 @@ void Generation::Write(size_t prompt, const v1::GenerateResponse& message) {
 }
 
 void Generation::Tick(Instant now) {
-  if (!stream_ || stopped_ || reader_ != Reader::kReads) return;
-  if (now - said_at_ < (begun_ ? kSilencePatience : kHeadPatience)) return;
-  Send(": still at it\n\n");
+  if (!plan_.stream || stopped_ || reader_ != Reader::kReads) return;
+  const bool beats = context_.heartbeat > Duration::zero();
+  if (begun_ && !beats) return;
+  if (now - said_at_ < (begun_ ? context_.heartbeat : kHeadPatience)) return;
+  Send(beats ? writer_->OnSilence() : "");
 }
 
 void Generation::Send(std::string piece) {
@@ -188,20 +167,16 @@ void Generation::Send(std::string piece) {
 }
 
 void Generation::OnCallEnd(size_t prompt, const absl::Status& status) {
-  --upstream_->calls;
+  --context_.upstream->calls;
   if (++calls_ended_ == prompts_) {
     calls_.clear();  // with the requests that they would have sent again
     charge_ = {};
   }
   trace_.EndCall(prompt, status);
   if (stopped_) return;
-  if (!status.ok()) {
-    FieldNames names = request_.names;
-    names.prompt_index = prompt;
-    return End(FromStatus(status, names, upstream_->model()->model.context_length()));
-  }
+  if (!status.ok()) return End(plan_.explain(status, prompt));
   if (calls_ended_ < prompts_) return;
-  traffic_->OnEnd(traffic_number_, Traffic::End::kFinished);
+  context_.traffic->OnEnd(traffic_number_, Traffic::End::kFinished);
   if (reader_ == Reader::kReads) WriteEnd();
 }
 
@@ -209,13 +184,13 @@ void Generation::WriteEnd() {
   std::string rest = writer_->OnEnd();
   if (writer_->error().has_value()) return End(*writer_->error());
   reader_ = Reader::kHasAll;
-  if (!stream_) return caller_.ReplyJson(std::move(rest));
+  if (!plan_.stream) return caller_.ReplyJson(std::move(rest));
   if (!rest.empty()) Send(std::move(rest));
   caller_.exchange->End();
 }
 
 void Generation::End(const ApiError& error) {
-  traffic_->OnEnd(traffic_number_, Traffic::End::kFailed);
+  context_.traffic->OnEnd(traffic_number_, Traffic::End::kFailed);
   // An answer with an error is not read again: the next try computes it anew.
   kept_ = false;
   CancelCalls();
@@ -247,7 +222,7 @@ void Generation::StopKeeping() {
 
 void Generation::CancelCalls() {
   stopped_ = true;
-  traffic_->OnEnd(traffic_number_, Traffic::End::kCancelled);
+  context_.traffic->OnEnd(traffic_number_, Traffic::End::kCancelled);
   for (const auto& call : calls_) call->Cancel();
 }
 

@@ -1,4 +1,5 @@
-// A request for generated text, from its JSON to the last byte of its answer.
+// A request for generated text over HTTP, from its calls of the service to the last byte of its
+// answer, in the form of any protocol.
 #pragma once
 
 #include <functional>
@@ -8,9 +9,8 @@
 
 #include "base/clock.h"
 #include "door/byte_budget.h"
-#include "gateway/http/server.h"
-#include "gateway/openai/answer.h"
 #include "gateway/answer_writer.h"
+#include "gateway/http/server.h"
 #include "gateway/kept_messages.h"
 #include "gateway/service/caller.h"
 #include "gateway/service/request_trace.h"
@@ -19,6 +19,28 @@
 
 namespace tutti::gateway {
 
+// What all of them need. Outlives them.
+struct GenerationContext {
+  Upstream* upstream = nullptr;
+  HttpServer* server = nullptr;
+  Traffic* traffic = nullptr;
+  metrics::SpanWriter* spans = nullptr;  // null: nothing is traced
+  Duration heartbeat = kHeartbeat;       // of streams that say nothing; 0: none
+};
+
+// The request, as its protocol has read it.
+struct GenerationPlan {
+  // One for each prompt, all with as many outputs. Without request_id and tenant.
+  std::vector<v1::GenerateRequest> calls;
+  bool stream = false;
+  std::string id;    // of the answer
+  const char* kind;  // for those who watch: "chat", "text"
+  std::string model;
+  std::function<std::unique_ptr<AnswerWriter>(EventOptions)> make_writer;
+  // What the service says of a call, in the client's words.
+  std::function<ApiError(const absl::Status&, size_t prompt)> explain;
+};
+
 // The form in which its client wants to get it.
 struct GenerationOptions {
   EventOptions events;
@@ -26,13 +48,17 @@ struct GenerationOptions {
   door::ByteBudget::Charge charge;  // of its calls, until they end
 };
 
+// The bytes that the calls of a request have until they end: true where they need no charge, or
+// have it.
+bool ChargeCalls(const std::vector<v1::GenerateRequest>& calls, door::ByteBudget::Charge* charge);
+
 // Keeps itself alive until the service is done with its last call.
 //
 // Thread: the server's loop.
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
-  Generation(Caller caller, GenerationRequest request, GenerationOptions options,
-             Upstream* upstream, HttpServer* server, Traffic* traffic, metrics::SpanWriter* spans);
+  Generation(Caller caller, GenerationPlan plan, GenerationOptions options,
+             const GenerationContext* context);
   ~Generation();
 
   void Start();
@@ -47,7 +73,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   // From now on it is as one without a key: without a reader it ends.
   void StopKeeping();
 
-  const std::string& id() const { return head_.id; }
+  const std::string& id() const { return plan_.id; }
   bool has_reader() const { return reader_ == Reader::kReads; }
   // Kept, and so far without an error.
   bool may_be_read_again() const { return kept_; }
@@ -72,17 +98,13 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void CancelCalls();
 
   Caller caller_;
-  GenerationRequest request_;
-  Upstream* const upstream_;
-  HttpServer* const server_;
-  Traffic* const traffic_;
+  GenerationPlan plan_;
+  const GenerationContext& context_;
   uint64_t traffic_number_ = 0;
   RequestTrace trace_;
-  const bool stream_;
   const size_t prompts_;
-  const AnswerShape shape_;
-  const AnswerHead head_;
-  v1::Resume resume_;  // of the first reader; empty token: it begins
+  const size_t outputs_;  // of each
+  v1::Resume resume_;     // of the first reader; empty token: it begins
   std::unique_ptr<AnswerWriter> writer_;
   std::vector<std::unique_ptr<Observer>> observers_;
   std::vector<std::unique_ptr<client::GenerateCall>> calls_;  // until all have ended

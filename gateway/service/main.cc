@@ -14,10 +14,13 @@
 #include "client/endpoints.h"
 #include "door/door.h"
 #include "door/heap_trimmer.h"
+#include "gateway/anthropic/service/anthropic_api.h"
 #include "gateway/grpc/grpc_port.h"
 #include "gateway/limits.h"
+#include "gateway/openai/service/openai_api.h"
 #include "gateway/service/gateway.h"
 #include "gateway/service/gateway_flags.h"
+#include "gateway/vllm/service/generate_api.h"
 #include "program/daemon.h"
 #include "program/exit_code.h"
 #include "program/ready_file.h"
@@ -117,19 +120,25 @@ absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, Daemon* daemo
   door::HeapTrimmer trimmer(door::TrimHeap);
   door::ByteBudget budget(kBodiesBytesMax);
   budget.OnDrained([&trimmer] { trimmer.Wake(); });
-  Upstream upstream(std::move(client));
+  Upstream upstream(std::move(client), rules.keys.has_value());
   Console console(std::move(asks), &clock);
   LoopJobs jobs(&upstream);
-  OpenAiApi api(MakeParseRules(flags), &upstream, &jobs, console.traffic(), spans.get());
+  GenerationContext context{.upstream = &upstream,
+                            .traffic = console.traffic(),
+                            .spans = spans.get(),
+                            .heartbeat = flags.heartbeat};
+  OpenAiApi api(MakeParseRules(flags), &jobs, &context);
+  AnthropicApi anthropic(MakeParseRules(flags), &jobs, &context);
+  GenerateApi ids(&jobs, &context);
   Gateway gateway(
-      rules, &upstream, &console, &jobs, &api,
+      rules, &upstream, &console, &jobs, {&api, &anthropic, &ids},
       {{"public", flags.server.tls_certificate}, {"coordinator", options.tls_certificate}},
       spans.get());
   ServerOptions of_server = flags.server;
   of_server.budget = &budget;
   TUTTI_ASSIGN_OR_RETURN(auto server, HttpServer::Create(of_server, &gateway, &clock));
   jobs.set_server(server.get());
-  api.set_server(server.get());
+  context.server = server.get();
   gateway.set_server(server.get());
   spdlog::info("{} at {}, coordinators at {}", flags.server.tls_key.empty() ? "http" : "https",
                server->address(), options.address);

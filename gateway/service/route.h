@@ -13,7 +13,9 @@ struct Route {
   std::string_view path;
   // Answers its caller, who was let in.  Thread: the server's loop; must not block.
   std::function<void(const Caller&)> answer;
-  bool open = false;   // needs no key
+  bool open = false;  // needs no key
+  // The form of errors there.
+  std::string (*error_body)(const ApiError&) = ErrorBody;
   bool below = false;  // what follows a slash behind `path` is the answer's business
 };
 

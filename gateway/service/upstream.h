@@ -24,13 +24,16 @@ struct ModelState {
   bool reachable = false;
   bool known() const { return !model.name().empty(); }
   bool serves_lately = false;  // ServesLately
+  // The service takes this gateway for one, which asks for tenants.
+  bool may_name_tenants = true;
   bool ready() const { return reachable && serves_lately; }
 };
 
 // Thread: any.
 class Upstream {
  public:
-  explicit Upstream(std::unique_ptr<client::Client> client);
+  // `has_tenants`: its callers have keys, each a tenant's.
+  Upstream(std::unique_ptr<client::Client> client, bool has_tenants);
   ~Upstream();  // REQUIRES: no call is under way
 
   client::Client* client() { return client_.get(); }
@@ -49,8 +52,11 @@ class Upstream {
 
  private:
   void Watch();
+  // Says what the operator should know, once.
+  void Tell(const ModelState& next, const ModelState& last, const absl::Status& got) const;
 
   const std::unique_ptr<client::Client> client_;
+  const bool has_tenants_;
   mutable Mutex mutex_;
   ConditionVariable changed_;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;

@@ -35,9 +35,9 @@ AROUND = ["bench", "tools", "tests"]
 # The shells: folders, with all below them, that may see gRPC. All else of the product is core.
 SHELLS = ["transport/grpc", "door/grpc", "coordinator/service", "worker/service", "client",
           "gateway/service", "gateway/grpc", "gateway/openai/service", "gateway/kserve/grpc",
-          "gateway/vllm/grpc"]
+          "gateway/vllm/grpc", "gateway/vllm/service", "gateway/anthropic/service"]
 # The protocols of the gateway: rooms that know nothing of each other.
-PROTOCOLS = ["gateway/openai", "gateway/kserve", "gateway/vllm"]
+PROTOCOLS = ["gateway/openai", "gateway/anthropic", "gateway/kserve", "gateway/vllm"]
 # The files that name them all.
 PROTOCOL_LISTS = ["gateway/grpc/front_ends.cc", "gateway/service/gateway.cc",
                   "gateway/service/gateway.h", "gateway/service/main.cc"]

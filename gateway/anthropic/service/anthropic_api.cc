@@ -69,7 +69,8 @@ void AnthropicApi::Generate(const Caller& caller, ReadRequest<Made> read) {
   if (draining_) return caller.ReplyError(Unavailable("this gateway is about to end"));
   auto& request = std::get<MessagesRequest>(read.made);
   const auto model = context_.upstream->model();
-  auto parse = ChooseParse(parse_rules_, model->form, &request.wishes, &request.calls);
+  auto parse =
+      ChooseParse(parse_rules_, model->form, &request.wishes, &request.names, &request.calls);
   if (const auto* error = std::get_if<ApiError>(&parse)) return caller.ReplyError(*error);
   if (context_.upstream->calls + 1 > kCallsMax) {
     return caller.ReplyError(Unavailable("too many requests are under way"));

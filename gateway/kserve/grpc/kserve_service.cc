@@ -8,9 +8,15 @@
 #include "gateway/api_error.h"
 #include "gateway/kserve/model_facts.h"
 #include "gateway/limits.h"
+#include "gateway/model_names.h"
 
 namespace tutti::gateway {
 namespace {
+
+// The first name of the model, where it is asked for by one of its others.
+const std::string& NameOf(const std::string& asked, const ModelState& state) {
+  return IsServedUnder(state.model, asked) ? state.model.name() : asked;
+}
 
 // A gateway loads no models, and shares no memory with anybody.
 constexpr const char* kRefusedMethods[] = {
@@ -64,7 +70,7 @@ void KserveService::ServeFacts() {
   namespace pb = inference;
   const auto check = [](const auto& request, const ModelState& state) {
     if (!state.known()) return absl::UnavailableError(kServiceUnreachable);
-    return CheckModel(request.name(), request.version(), state.model.name());
+    return CheckModel(NameOf(request.name(), state), request.version(), state.model.name());
   };
   ServeFact<pb::ServerLiveRequest, pb::ServerLiveResponse>("ServerLive", [](const auto&, auto&) {
     pb::ServerLiveResponse response;
@@ -80,8 +86,9 @@ void KserveService::ServeFacts() {
   ServeFact<pb::ModelReadyRequest, pb::ModelReadyResponse>(
       "ModelReady", [](const auto& request, const ModelState& state) {
         pb::ModelReadyResponse response;
-        response.set_ready(state.ready() &&
-                           CheckModel(request.name(), request.version(), state.model.name()).ok());
+        response.set_ready(
+            state.ready() &&
+            CheckModel(NameOf(request.name(), state), request.version(), state.model.name()).ok());
         return response;
       });
   ServeFact<pb::ServerMetadataRequest, pb::ServerMetadataResponse>(

@@ -9,46 +9,33 @@
 #include <vector>
 
 #include "gateway/api_error.h"
-#include "gateway/parse_choice.h"
-#include "gateway/service/generation.h"
+#include "gateway/openai/generation_request.h"
 #include "gateway/openai/service/keyed_answers.h"
+#include "gateway/parse_choice.h"
 #include "gateway/service/caller.h"
+#include "gateway/service/generations.h"
+#include "gateway/service/http_api.h"
 #include "gateway/service/loop_jobs.h"
-#include "gateway/service/route.h"
-#include "gateway/service/traffic.h"
-#include "gateway/service/upstream.h"
-#include "metrics/span_writer.h"
 
 namespace tutti::gateway {
 
 // Thread: the server's loop.
-class OpenAiApi {
+class OpenAiApi : public HttpApi {
  public:
-  // `spans`: null: nothing is traced.  REQUIRES: all outlive the API
-  OpenAiApi(ParseRules parse_rules, Upstream* upstream, LoopJobs* jobs, Traffic* traffic,
-            metrics::SpanWriter* spans);
-  // Called before any request.
-  void set_server(HttpServer* server) { server_ = server; }
+  // REQUIRES: all outlive the API
+  OpenAiApi(ParseRules parse_rules, LoopJobs* jobs, const GenerationContext* context);
 
-  // Good for as long as this lives.
-  std::vector<Route> Routes();
-  // Every kTick.
-  void Tick();
-  // From now on nothing new is generated.
-  void Drain() { draining_ = true; }
-  // Answers with an Idempotency-Key that were not kept, since the beginning.
-  int64_t keys_not_kept() const { return keyed_.not_kept(); }
-  // Ends what is being generated.
-  void EndAll(const ApiError& why);
+  std::vector<Route> Routes() override;
+  void Tick(Instant now) override;
+  void Drain() override { draining_ = true; }
+  void EndAll(const ApiError& why) override { generations_.EndAll(why); }
+  int64_t keys_not_kept() const override { return keyed_.not_kept(); }
 
  private:
   void AnswerModels(const Caller& caller);
   void AnswerTokenize(const Caller& caller);
   void AnswerDetokenize(const Caller& caller);
 
-  // Reads the body, asks the service, and answers, where that delays nobody.
-  template <typename Request, typename Read, typename Ask>
-  void ReadAndAsk(const Caller& caller, Read read, Ask ask);
   // Reads the body where that delays nobody, then begins.
   template <typename Read>
   void ReadAndGenerate(const Caller& caller, Read read);
@@ -58,15 +45,15 @@ class OpenAiApi {
   bool ReadAgain(const Caller& caller, const Prepared& prepared, const EventOptions& events);
   // Generates when the ids of its prompts are known, which the service tells.
   void FindPromptIds(const Caller& caller, Prepared prepared);
+  // And when their log-probabilities are.
+  void ScorePrompts(const Caller& caller, Prepared prepared);
 
   const ParseRules parse_rules_;
-  Upstream* const upstream_;
   LoopJobs* const jobs_;
-  Traffic* const traffic_;
-  metrics::SpanWriter* const spans_;
-  HttpServer* server_ = nullptr;
+  const GenerationContext& context_;
+  Upstream* const upstream_;
   bool draining_ = false;
-  std::vector<std::weak_ptr<Generation>> generations_;
+  Generations generations_;
   KeyedAnswers keyed_;
 };
 
