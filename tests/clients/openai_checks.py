@@ -46,7 +46,7 @@ def door_of(events):
 
 @check
 def models():
-    assert [model.id for model in CLIENT.models.list()] == ["demo"]
+    assert [model.id for model in CLIENT.models.list()][0] == "demo"
     assert CLIENT.models.retrieve("demo").object == "model"
 
 
@@ -185,6 +185,25 @@ def refusals():
             assert refused.type == "invalid_request_error"
         else:
             raise AssertionError(f"{fields} was taken")
+
+
+@check
+def every_parameter_is_known():
+    """The field tables must not drift from the SDK's: what is not served is refused as such, and nothing is unknown."""
+    from openai.types import completion_create_params as text
+    from openai.types.chat import completion_create_params as chat
+    from openai.types.responses import response_create_params as responses
+    doors = [("/chat/completions", chat.CompletionCreateParamsBase, {"messages": ASK["messages"], "max_tokens": 1}),
+             ("/completions", text.CompletionCreateParamsBase, {"prompt": "a", "max_tokens": 1}),
+             ("/responses", responses.ResponseCreateParamsBase, {"input": "a", "max_output_tokens": 1})]
+    for path, params, body in doors:
+        for name in params.__annotations__:
+            for value in ("x", {"x": 1}, [1]):
+                try:
+                    CLIENT.post(path, body={"model": "demo", **body, name: value}, cast_to=object)
+                except openai.APIStatusError as refused:
+                    assert f"{name} is no field" not in refused.message, refused
+                    assert refused.param and refused.param.split(".")[0].split("[")[0] in {name, *body}, (name, value, refused)
 
 
 TOOLS = [{"type": "function", "function": {

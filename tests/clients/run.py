@@ -25,12 +25,16 @@ CLIENTS = [("openai", ["openai==3.54.0"], "openai_checks.py", True),
            ("openai", ["openai==3.54.0"], "structured_checks.py", True),
            ("langchain", ["langchain-openai==1.7.4"], "langchain_checks.py", True),
            ("instructor", ["instructor==1.17.0"], "instructor_checks.py", True),
+           ("anthropic", ["anthropic==2.14.0"], "anthropic_checks.py", True),
            ("prometheus-client", ["prometheus-client==0.26.0"], "prometheus_checks.py", True),
            ("locust", ["locust==2.47.0"], "locust_checks.py", True),
            ("vllm", ["aiohttp", "regex", "tqdm"], "vllm_checks.py", True),
            ("tritonclient", ["tritonclient[grpc]==2.73.0"], "triton_checks.py", True),
            ("grpcio-tools", ["grpcio-tools==1.85.1"], "engine_checks.py", True),
+           ("openai-tests", ["openai[aiohttp]==3.54.0", "pytest==8.4.2", "pytest-asyncio==1.2.0"], "openai_suite.py", False),
            ("aiperf", ["aiperf==0.13.0"], "aiperf_checks.py", False)]
+# Names that tests of others ask for.
+NAMES = "demo,gpt-6-astra,gpt-3.5-turbo-instruct,model"
 # Of these one module is taken, without what the package needs: (package, its file).
 MODULES = {"vllm": ("vllm==0.33.0", "vllm/benchmarks/lib/endpoint_request_func.py")}
 INSTALL_S = 300
@@ -123,7 +127,7 @@ def main():
     if not ready:
         print("clients: SKIPPED, because no client could be installed; is there a network?\n0 passed, 0 failed")
         return SKIPPED
-    cluster = Cluster("--http", "127.0.0.1:0")
+    cluster = Cluster("--http", "127.0.0.1:0", "--served-model-name", NAMES)
     passed = failed = 0
     gateway = None
     try:

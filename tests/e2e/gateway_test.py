@@ -60,8 +60,19 @@ class Paths(GatewayTest):
             self.assertEqual(self.gateway.get(path).status, 200, path)
         self.assertRegex(self.gateway.get("/version").json()["version"], r"^\d")
 
+    def test_without_the_version_are_served_too(self):
+        self.assertEqual(self.gateway.get("/models").json(), self.gateway.get("/v1/models").json())
+        self.assertEqual(self.ok("/chat/completions", ASK)["choices"][0]["message"]["content"], "42")
+        self.assertEqual(self.ok("/completions", {"prompt": "a", "max_tokens": 1})["object"], "text_completion")
+
+    def test_that_are_addresses_are_read_after_an_empty_line(self):
+        host = self.gateway.address
+        said = self.gateway.raw(f"\r\nGET http://{host}/live HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        self.assertTrue(said.startswith(b"HTTP/1.1 200"), said)
+
     def test_that_are_not_there_are_refused(self):
         self.assertEqual(self.gateway.get("/v2").status, 404)
+        self.assertIn("ends with /v1, once", self.gateway.get("/v1/v1/models").json()["error"]["message"])
         wrong = self.gateway.get(CHAT)
         self.assertEqual((wrong.status, wrong.headers["allow"]), (405, "POST, OPTIONS"))
 
@@ -174,13 +185,20 @@ class Refusals(GatewayTest):
         error = self.refused(COMPLETION, {"prompt": "word " * 4000})
         self.assertEqual(error["code"], "context_length_exceeded")
         self.assertIn("maximum context length is 2048 tokens", error["message"])
-        self.assertIn("more than", error["message"])
+        count = self.ok("/tokenize", {"prompt": "word " * 4000})["count"]
+        self.assertIn(f"the prompt has {count} tokens", error["message"])
         self.assertEqual(self.refused(CHAT, {**ASK, "max_tokens": 5000})["param"], "max_tokens")
 
     def test_of_callers_that_would_go_before_others(self):
         error = self.refused(CHAT, {**ASK, "priority": -1}, 403)
         self.assertEqual(error["param"], "priority", error)
         self.ok(CHAT, {**ASK, "priority": 1})
+
+    def test_say_where_a_body_is_no_json(self):
+        answer = self.gateway.request("POST", CHAT, b'{"messages": [{"content": "cut \\ud83d"}]}').json()["error"]
+        self.assertEqual(answer["param"], "messages[0].content")
+        self.assertIn("half a character at line 1", answer["message"])
+        self.assertIn("line 2, column 3", self.gateway.request("POST", CHAT, b'{"a":\n [}').json()["error"]["message"])
 
     def test_of_bodies_that_are_no_json(self):
         for body in (b"", b"{", b"[]", b"{\"a\": \"\xff\"}", b"{\"a\":" * 5000, b"[" * 100000):
