@@ -1,10 +1,13 @@
 #include "gateway/anthropic/messages_request.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gateway/callable_functions.h"
 #include "gateway/field_reader.h"
 #include "gateway/limits.h"
 
@@ -20,7 +23,7 @@ constexpr UnservedField kUnservedOfMessages[] = {
 };
 
 void ReadTool(FieldReader* tool, const OrderedJson& ordered, int64_t* visits_left,
-              Functions* functions, OrderedJson* of_template) {
+              std::vector<ToolFunction>* tools, Functions* functions, OrderedJson* of_template) {
   const std::string type = tool->Text("type").value_or("custom");
   if (type != "custom") {
     return tool->Fail("type", "must be \"custom\": tools that a server runs are not served here");
@@ -34,56 +37,70 @@ void ReadTool(FieldReader* tool, const OrderedJson& ordered, int64_t* visits_lef
   OrderedJson function = {{"name", *name}};
   if (const auto description = tool->Text("description")) function["description"] = *description;
   function["parameters"] = ordered["input_schema"];
-  // Not enforced, as nowhere else where answers are parsed.
-  tool->Ignore({"strict", "cache_control", "input_examples", "eager_input_streaming",
-                "allowed_callers", "defer_loading"});
+  tools->push_back({.name = *name,
+                    .path = tool->PathOf(""),
+                    .parameters = schema,
+                    .written = {},
+                    .strict = tool->Bool("strict")});
+  tool->Ignore({"cache_control", "input_examples", "eager_input_streaming", "allowed_callers",
+                "defer_loading"});
   tool->RefuseOthers();
   (*functions)[*name] = ParametersOf(*schema, visits_left);
   of_template->push_back({{"type", "function"}, {"function", std::move(function)}});
 }
 
-// The tools in the form in which templates have them.
-OrderedJson ReadTools(FieldReader* fields, const OrderedJson& ordered, AnswerWishes* wishes) {
-  OrderedJson of_template = OrderedJson::array();
+// The tools; in *of_template in the form in which templates have them.
+std::vector<ToolFunction> ReadTools(FieldReader* fields, const OrderedJson& ordered,
+                                    AnswerWishes* wishes, OrderedJson* of_template) {
+  std::vector<ToolFunction> read;
   const Json* tools = fields->Find("tools");
-  if (tools == nullptr || fields->error().has_value()) return of_template;
-  if (!tools->is_array()) {
-    fields->Fail("tools", "is not a list");
-    return of_template;
-  }
+  if (tools == nullptr || fields->error().has_value()) return read;
+  if (!tools->is_array()) fields->Fail("tools", "is not a list");
   int64_t visits_left = kSchemaVisitsMax;
-  for (size_t i = 0; i < tools->size(); ++i) {
+  for (size_t i = 0; i < tools->size() && !fields->error().has_value(); ++i) {
     const std::string path = absl::StrCat("tools[", i, "]");
     if (!(*tools)[i].is_object()) {
       fields->Fail(path, "is not an object");
       break;
     }
     FieldReader tool((*tools)[i], absl::StrCat(path, "."));
-    ReadTool(&tool, ordered["tools"][i], &visits_left, &wishes->functions, &of_template);
-    if (tool.error().has_value()) {
-      fields->Fail(*tool.error());
-      break;
-    }
+    ReadTool(&tool, ordered["tools"][i], &visits_left, &read, &wishes->functions, of_template);
+    if (tool.error().has_value()) fields->Fail(*tool.error());
   }
-  return of_template;
+  return read;
 }
 
-void ReadToolChoice(FieldReader* fields, AnswerWishes* wishes) {
-  wishes->calls = !wishes->functions.empty();
+// Which of the tools are to be called, and whether one has to be.
+void ReadToolChoice(FieldReader* fields, const OrderedJson& templates,
+                    std::vector<ToolFunction> tools, AnswerWishes* wishes) {
+  wishes->calls = !tools.empty();
   const Json* choice = fields->Find("tool_choice");
-  if (choice == nullptr) return;
+  if (choice == nullptr || fields->error().has_value()) return;
   if (!choice->is_object()) return fields->Fail("tool_choice", "is not an object");
   FieldReader inner(*choice, "tool_choice.");
   const std::string type = inner.Text("type").value_or("");
-  if (type == "none") wishes->calls = false;
-  if (type != "none" && type != "auto") {
-    inner.Fail("type",
-               "is not served here yet but for \"auto\" and \"none\": nothing makes the model call "
-               "a function");
+  if (type != "none" && type != "auto" && type != "any" && type != "tool") {
+    inner.Fail("type", R"(must be "auto", "none", "any" or "tool")");
   }
+  if (type == "none") wishes->calls = false;
+  wishes->forced = type == "any" || type == "tool";
+  wishes->named = type == "tool";
   wishes->one_call_only = inner.Bool("disable_parallel_tool_use").value_or(false);
+  const std::string name = inner.Text("name").value_or("");
   inner.RefuseOthers();
-  if (inner.error().has_value()) fields->Fail(*inner.error());
+  if (wishes->forced && tools.empty()) inner.Fail("type", "needs tools");
+  const bool known = std::any_of(tools.begin(), tools.end(),
+                                 [&](const ToolFunction& tool) { return tool.name == name; });
+  if (wishes->named && !known) inner.Fail("name", "names no tool");
+  if (inner.error().has_value()) return fields->Fail(*inner.error());
+  if (!wishes->forced) return;
+  for (size_t i = 0; i < tools.size() && !fields->error().has_value(); ++i) {
+    if (wishes->named && tools[i].name != name) continue;
+    // In the order in which it is written.
+    const std::string written = Dump(templates[i]["function"]["parameters"]);
+    tools[i].written = written;
+    AddCallable(fields, tools[i], tools[i].strict.value_or(true), wishes);
+  }
 }
 
 void ReadThinking(FieldReader* fields, OrderedJson* variables) {
@@ -124,8 +141,9 @@ void ReadPrompt(FieldReader* fields, std::string_view text, v1::ChatMessages* ch
   OrderedJson variables = OrderedJson::object();
   ReadThinking(fields, &variables);
   ReadOutputConfig(fields, &variables);
-  const OrderedJson tools = ReadTools(fields, ordered, wishes);
-  ReadToolChoice(fields, wishes);
+  OrderedJson tools = OrderedJson::array();
+  const std::vector<ToolFunction> functions = ReadTools(fields, ordered, wishes, &tools);
+  ReadToolChoice(fields, tools, functions, wishes);
   if (!tools.empty()) variables["tools"] = tools;
   if (const Json* given = fields->Find("chat_template_kwargs")) {
     if (!given->is_object()) return fields->Fail("chat_template_kwargs", "is not an object");

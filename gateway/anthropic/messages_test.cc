@@ -94,6 +94,26 @@ TEST(MessagesRequest, GivesTemplatesToolsAndThinking) {
   EXPECT_TRUE(chat.continue_final_message() && chat.omit_generation_prompt());
 }
 
+// By the grammar of the model's form of calls.
+TEST(MessagesRequest, HasToolsCalledWhereTheyAreChosen) {
+  const std::string tools = R"("tools": [
+      {"name": "f", "input_schema": {"type": "object", "properties": {"b": {"type": "integer"}}}},
+      {"name": "g", "input_schema": {}}])";
+  for (const auto& [choice, named, callable] : std::vector<std::tuple<const char*, bool, size_t>>{
+           {R"({"type": "any"})", false, 2}, {R"({"type": "tool", "name": "g"})", true, 1}}) {
+    MessagesRequest request = ReadGood(
+        R"({"max_tokens": 5, "messages": [{"role": "user", "content": "a"}], "tool_choice": )" +
+        std::string(choice) + ", " + tools + "}");
+    EXPECT_TRUE(request.wishes.forced);
+    EXPECT_EQ(request.wishes.named, named);
+    EXPECT_EQ(request.wishes.callable.size(), callable);
+    const auto parse = ChooseParse({}, {.tools = ToolForm::kHermes}, &request.wishes,
+                                   &request.names, &request.calls);
+    ASSERT_TRUE(std::holds_alternative<std::shared_ptr<const ParseOptions>>(parse));
+    EXPECT_THAT(request.calls[0].grammar().ebnf(), HasSubstr("g"));
+  }
+}
+
 TEST(MessagesRequest, RefusesByName) {
   const std::pair<const char*, const char*> cases[] = {
       {R"(, "service_tier": "auto", "cache_control": {}, "tool_choice": {"type": "none"})",
@@ -102,7 +122,10 @@ TEST(MessagesRequest, RefusesByName) {
       {R"(, "tools": [{"type": "web_search_20250305", "name": "w"}])", "tools[0].type"},
       {R"(, "tools": [{"name": "w"}])", "tools[0].input_schema"},
       {R"(, "tool_choice": {"type": "any"})", "tool_choice.type"},
-      {R"(, "tool_choice": {"type": "tool", "name": "f"})", "tool_choice.type"},
+      {R"(, "tool_choice": {"type": "some"})", "tool_choice.type"},
+      {R"(, "tool_choice": {"type": "tool", "name": "g"},)"
+       R"( "tools": [{"name": "f", "input_schema": {}}])",
+       "tool_choice.name"},
       {R"(, "output_config": {"format": {"type": "json_schema"}})", "output_config.format"},
       {R"(, "mcp_servers": [1])", "mcp_servers"},
       {R"(, "n": 2)", "n"},

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
-#include "gateway/parse_choice.h"
+#include "gateway/openai/generation_request.h"
 #include "gateway/parse/answer_testing.h"
 #include "gateway/parse/value_text.h"
 #include "grammar/grammar_testing.h"
@@ -65,7 +65,7 @@ GenerationRequest Asked(ToolForm form, const std::string& fields, bool strict = 
     return {};
   }
   auto request = std::get<GenerationRequest>(std::move(read));
-  const auto error = ChooseParse({}, {.tools = form, .reasoning = reasoning}, &request);
+  const auto error = SetParse({}, {.tools = form, .reasoning = reasoning}, &request);
   EXPECT_FALSE(error.has_value()) << error->message;
   return request;
 }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gateway/callable_functions.h"
 #include "gateway/limits.h"
-#include "gateway/openai/callable_functions.h"
 #include "gateway/openai/generation_request.h"
 #include "gateway/openai/tool_choice.h"
 #include "gateway/written_json.h"

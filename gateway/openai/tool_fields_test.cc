@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gateway/openai/choice_text.h"
-#include "gateway/parse_choice.h"
+#include "gateway/openai/generation_request.h"
 #include "grammar/grammar_testing.h"
 
 namespace tutti::gateway {
@@ -35,7 +35,7 @@ std::string OutcomeOf(const std::string& tools, const std::string& more,
   auto read = ReadTools(tools, more);
   if (const auto* error = std::get_if<ApiError>(&read)) return error->param;
   auto& request = std::get<GenerationRequest>(read);
-  if (const auto error = ChooseParse({}, {.tools = form}, &request)) return error->param;
+  if (const auto error = SetParse({}, {.tools = form}, &request)) return error->param;
   return request.calls[0].grammar().ebnf();
 }
 
@@ -127,7 +127,7 @@ TEST(ToolFields, TheServiceNamesTheFunctionAtFault) {
       "json_schema": {"name": "n", "schema": {}}})");
   ASSERT_TRUE(std::holds_alternative<GenerationRequest>(read));
   auto& request = std::get<GenerationRequest>(read);
-  ASSERT_FALSE(ChooseParse({}, {.tools = ToolForm::kHermes}, &request).has_value());
+  ASSERT_FALSE(SetParse({}, {.tools = ToolForm::kHermes}, &request).has_value());
   const std::string& ebnf = request.calls[0].grammar().ebnf();
   const auto param_at = [&](size_t byte) {
     return FromStatus(absl::InvalidArgumentError(absl::StrCat("grammar.ebnf: %json at byte ", byte,
@@ -151,7 +151,7 @@ TEST(ToolFields, ANamedCallEndsAsOpenAisDoes) {
         std::pair(R"({"type": "function", "function": {"name": "g"}})", "stop")}) {
     auto read = ReadTools(TwoTools("null"), std::string(R"(, "tool_choice": )") + choice);
     auto& request = std::get<GenerationRequest>(read);
-    ASSERT_FALSE(ChooseParse({}, {.tools = ToolForm::kHermes}, &request).has_value());
+    ASSERT_FALSE(SetParse({}, {.tools = ToolForm::kHermes}, &request).has_value());
     ChoiceText text(request.parse, false, "chatcmpl-1", 0);
     v1::GenerateResponse message;
     message.set_text("<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>");

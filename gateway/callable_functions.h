@@ -8,7 +8,8 @@
 #include <string_view>
 
 #include "gateway/field_reader.h"
-#include "gateway/openai/generation_request.h"
+#include "gateway/json_text.h"
+#include "gateway/parse_choice.h"
 
 namespace tutti::gateway {
 

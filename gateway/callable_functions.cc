@@ -1,4 +1,4 @@
-#include "gateway/openai/callable_functions.h"
+#include "gateway/callable_functions.h"
 
 #include <algorithm>
 #include <utility>
