@@ -81,7 +81,7 @@ def refusals():
     for fields, error, words in [({"model": "other"}, anthropic.NotFoundError, "model"),
                                  ({"max_tokens": 9999}, anthropic.BadRequestError, "max_tokens"),
                                  ({"tools": TOOLS}, anthropic.BadRequestError, "tools"),
-                                 ({"tools": TOOLS, "tool_choice": {"type": "any"}}, anthropic.BadRequestError, "tool_choice"),
+                                 ({"tool_choice": {"type": "any"}}, anthropic.BadRequestError, "tool_choice"),
                                  ({"messages": []}, anthropic.BadRequestError, "messages"),
                                  ({"extra_body": {"temperature": -1}}, anthropic.BadRequestError, "temperature"),
                                  ({"extra_body": {"nonsense": 1}}, anthropic.BadRequestError, "nonsense")]:

@@ -121,7 +121,7 @@ class Proxies(unittest.TestCase):
         stops = [cluster.cleanup]
         try:
             silent, silent_address = start_gateway(cluster, "--heartbeat", "0")
-            stops.append(silent.kill)
+            stops += [silent.wait, silent.kill]
             folder = tempfile.mkdtemp(dir=cluster.dir.name)
             readers = {}
             for name in names:

@@ -7,11 +7,13 @@
 #include <variant>
 
 #include "base/check.h"
+#include "gateway/anthropic/messages_request.h"
 #include "gateway/door_rules.h"
 #include "gateway/http/head_text.h"
 #include "gateway/http/request_reader.h"
 #include "gateway/limits.h"
 #include "gateway/openai/generation_request.h"
+#include "gateway/vllm/generate_request.h"
 
 namespace {
 
@@ -51,6 +53,9 @@ void Handle(const tutti::gateway::HttpRequest& request) {
   CheckGeneration(tutti::gateway::ReadResponsesRequest(body, request.body));
   const auto job = tutti::gateway::ReadTokenizeRequest(body, request.body);
   if (const auto* error = std::get_if<ApiError>(&job)) CheckError(*error);
+  (void)tutti::gateway::ReadMessagesRequest(body, request.body);
+  (void)tutti::gateway::ReadCountRequest(body, request.body);
+  (void)tutti::gateway::ReadIdsRequest(body);
   const auto ids = tutti::gateway::ReadDetokenizeRequest(body);
   if (const auto* error = std::get_if<ApiError>(&ids)) CheckError(*error);
 }
