@@ -2,11 +2,14 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gateway/anthropic/messages_request.h"
 #include "gateway/field_reader.h"
+#include "gateway/written_json.h"
 
 namespace tutti::gateway {
 namespace {
@@ -58,7 +61,7 @@ class MessageReader {
                 std::map<std::string, std::string>* tools)
       : chat_(*chat), names_(*names), tools_(*tools) {}
 
-  void Read(FieldReader* message, const std::string& path, const OrderedJson& ordered) {
+  void Read(FieldReader* message, const std::string& path, std::string_view written) {
     path_ = path;
     role_ = message->Text("role").value_or("");
     if (role_ != "user" && role_ != "assistant" && role_ != "system") {
@@ -73,12 +76,14 @@ class MessageReader {
       Current()->set_content(content->get<std::string>());
       return;
     }
+    const std::vector<std::string_view> blocks =
+        ItemsAsWritten(MemberAsWritten(written, "content"));
     for (size_t i = 0; i < content->size(); ++i) {
       const std::string at = absl::StrCat("content[", i, "]");
       const Json& value = (*content)[i];
       if (!value.is_object()) return message->Fail(at, "is not an object");
       FieldReader block(value, absl::StrCat(message->PathOf(at), "."));
-      ReadBlock(&block, ordered["content"][i]);
+      ReadBlock(&block, blocks.at(i));
       if (block.error().has_value()) return message->Fail(*block.error());
     }
     if (!has_results_ || current_ != nullptr) Current();
@@ -98,10 +103,10 @@ class MessageReader {
     return message;
   }
 
-  void ReadBlock(FieldReader* block, const OrderedJson& ordered) {
+  void ReadBlock(FieldReader* block, std::string_view written) {
     const std::string type = block->Text("type").value_or("");
     if (type == "tool_result" && role_ == "user") return ReadResult(block);
-    if (type == "tool_use" && role_ == "assistant") return ReadCall(block, ordered);
+    if (type == "tool_use" && role_ == "assistant") return ReadCall(block, written);
     if (type == "thinking" && role_ == "assistant") {
       AddLine(block->Text("thinking").value_or(""), Current()->mutable_reasoning_content());
       block->Ignore({"signature"});
@@ -113,14 +118,15 @@ class MessageReader {
     if (!block->error().has_value()) AddLine(text, Current()->mutable_content());
   }
 
-  void ReadCall(FieldReader* block, const OrderedJson& ordered) {
+  void ReadCall(FieldReader* block, std::string_view written) {
     v1::ToolCall* const call = Current()->add_tool_calls();
     call->set_id(block->Text("id").value_or(""));
     call->set_name(block->Text("name").value_or(""));
     if (call->name().empty()) return block->Fail("name", "is missing");
     const Json* input = block->Find("input");
     if (input != nullptr && !input->is_object()) return block->Fail("input", "is not an object");
-    call->set_arguments_json(input == nullptr ? "{}" : Dump(ordered["input"]));
+    call->set_arguments_json(input == nullptr ? "{}"
+                                              : std::string(MemberAsWritten(written, "input")));
     tools_[call->id()] = call->name();
     block->Ignore({"cache_control", "caller", "toolset_name"});
     block->RefuseOthers();
@@ -149,7 +155,7 @@ class MessageReader {
 
 }  // namespace
 
-void ReadConversation(FieldReader* fields, const OrderedJson& ordered, v1::ChatMessages* chat,
+void ReadConversation(FieldReader* fields, std::string_view written, v1::ChatMessages* chat,
                       FieldNames* names) {
   if (const std::string system = ReadTexts(fields, "system"); !system.empty()) {
     v1::ChatMessage* const message = chat->add_messages();
@@ -162,11 +168,12 @@ void ReadConversation(FieldReader* fields, const OrderedJson& ordered, v1::ChatM
     return fields->Fail("messages", "must be a list of messages");
   }
   std::map<std::string, std::string> tools;
+  const std::vector<std::string_view> items = ItemsAsWritten(MemberAsWritten(written, "messages"));
   for (size_t i = 0; i < messages->size(); ++i) {
     const std::string path = absl::StrCat("messages[", i, "]");
     if (!(*messages)[i].is_object()) return fields->Fail(path, "is not an object");
     FieldReader message((*messages)[i], absl::StrCat(path, "."));
-    MessageReader(chat, names, &tools).Read(&message, path, ordered["messages"][i]);
+    MessageReader(chat, names, &tools).Read(&message, path, items.at(i));
     if (message.error().has_value()) return fields->Fail(*message.error());
   }
   // An assistant's message at the end is the beginning of the answer.

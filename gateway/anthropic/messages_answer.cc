@@ -140,7 +140,9 @@ std::string MessagesAnswer::WholeBody() const {
   OrderedJson content = OrderedJson::array();
   std::string arguments;  // of the last call
   const auto end_call = [&] {
-    if (!arguments.empty()) content.back()["input"] = OrderedJson::parse(arguments);
+    // What is no object has become text before.
+    OrderedJson input = OrderedJson::parse(arguments, nullptr, /*allow_exceptions=*/false);
+    if (input.is_object()) content.back()["input"] = std::move(input);
     arguments.clear();
   };
   for (const AnswerPiece& piece : parse.pieces) {

@@ -10,6 +10,7 @@
 #include "gateway/callable_functions.h"
 #include "gateway/field_reader.h"
 #include "gateway/limits.h"
+#include "gateway/written_json.h"
 
 namespace tutti::gateway {
 namespace {
@@ -22,8 +23,9 @@ constexpr UnservedField kUnservedOfMessages[] = {
     {"container"},     {"context_management"}, {"mcp_servers"},          {"output_format"},
 };
 
-void ReadTool(FieldReader* tool, const OrderedJson& ordered, int64_t* visits_left,
-              std::vector<ToolFunction>* tools, Functions* functions, OrderedJson* of_template) {
+// `written`: its text.
+void ReadTool(FieldReader* tool, std::string_view written, int64_t* visits_left,
+              std::vector<ToolFunction>* tools, Functions* functions, std::string* of_template) {
   const std::string type = tool->Text("type").value_or("custom");
   if (type != "custom") {
     return tool->Fail("type", "must be \"custom\": tools that a server runs are not served here");
@@ -36,26 +38,31 @@ void ReadTool(FieldReader* tool, const OrderedJson& ordered, int64_t* visits_lef
   }
   OrderedJson function = {{"name", *name}};
   if (const auto description = tool->Text("description")) function["description"] = *description;
-  function["parameters"] = ordered["input_schema"];
+  const std::string_view parameters = MemberAsWritten(written, "input_schema");
   tools->push_back({.name = *name,
                     .path = tool->PathOf(""),
                     .parameters = schema,
-                    .written = {},
+                    .written = parameters,
                     .strict = tool->Bool("strict")});
   tool->Ignore({"cache_control", "input_examples", "eager_input_streaming", "allowed_callers",
                 "defer_loading"});
   tool->RefuseOthers();
   (*functions)[*name] = ParametersOf(*schema, visits_left);
-  of_template->push_back({{"type", "function"}, {"function", std::move(function)}});
+  std::string named = Dump(function);
+  named.pop_back();
+  absl::StrAppend(of_template, of_template->empty() ? "" : ",", R"({"type":"function","function":)",
+                  named, R"(,"parameters":)", std::string(parameters), "}}");
 }
 
-// The tools; in *of_template in the form in which templates have them.
-std::vector<ToolFunction> ReadTools(FieldReader* fields, const OrderedJson& ordered,
-                                    AnswerWishes* wishes, OrderedJson* of_template) {
+// The tools, of `written`; in *of_template in the form in which templates have them, one after the
+// other.
+std::vector<ToolFunction> ReadTools(FieldReader* fields, std::string_view written,
+                                    AnswerWishes* wishes, std::string* of_template) {
   std::vector<ToolFunction> read;
   const Json* tools = fields->Find("tools");
   if (tools == nullptr || fields->error().has_value()) return read;
   if (!tools->is_array()) fields->Fail("tools", "is not a list");
+  const std::vector<std::string_view> items = ItemsAsWritten(written);
   int64_t visits_left = kSchemaVisitsMax;
   for (size_t i = 0; i < tools->size() && !fields->error().has_value(); ++i) {
     const std::string path = absl::StrCat("tools[", i, "]");
@@ -64,15 +71,15 @@ std::vector<ToolFunction> ReadTools(FieldReader* fields, const OrderedJson& orde
       break;
     }
     FieldReader tool((*tools)[i], absl::StrCat(path, "."));
-    ReadTool(&tool, ordered["tools"][i], &visits_left, &read, &wishes->functions, of_template);
+    ReadTool(&tool, items.at(i), &visits_left, &read, &wishes->functions, of_template);
     if (tool.error().has_value()) fields->Fail(*tool.error());
   }
   return read;
 }
 
 // Which of the tools are to be called, and whether one has to be.
-void ReadToolChoice(FieldReader* fields, const OrderedJson& templates,
-                    std::vector<ToolFunction> tools, AnswerWishes* wishes) {
+void ReadToolChoice(FieldReader* fields, const std::vector<ToolFunction>& tools,
+                    AnswerWishes* wishes) {
   wishes->calls = !tools.empty();
   const Json* choice = fields->Find("tool_choice");
   if (choice == nullptr || fields->error().has_value()) return;
@@ -94,12 +101,10 @@ void ReadToolChoice(FieldReader* fields, const OrderedJson& templates,
   if (wishes->named && !known) inner.Fail("name", "names no tool");
   if (inner.error().has_value()) return fields->Fail(*inner.error());
   if (!wishes->forced) return;
-  for (size_t i = 0; i < tools.size() && !fields->error().has_value(); ++i) {
-    if (wishes->named && tools[i].name != name) continue;
-    // In the order in which it is written.
-    const std::string written = Dump(templates[i]["function"]["parameters"]);
-    tools[i].written = written;
-    AddCallable(fields, tools[i], tools[i].strict.value_or(true), wishes);
+  for (const ToolFunction& tool : tools) {
+    if (fields->error().has_value()) return;
+    if (wishes->named && tool.name != name) continue;
+    AddCallable(fields, tool, tool.strict.value_or(true), wishes);
   }
 }
 
@@ -135,23 +140,30 @@ void ReadPrompt(FieldReader* fields, std::string_view text, v1::ChatMessages* ch
                 AnswerWishes* wishes, FieldNames* names) {
   names->chat = true;
   names->stop = "stop_sequences";
-  // The body has been read once: this one keeps members in their order, as templates show them.
-  const OrderedJson ordered = OrderedJson::parse(text.begin(), text.end(), nullptr, false);
-  ReadConversation(fields, ordered, chat, names);
+  // What templates show is taken as it is written: a value that was read has lost its order, and to
+  // read it again with its order takes the square of its members.
+  ReadConversation(fields, text, chat, names);
   OrderedJson variables = OrderedJson::object();
   ReadThinking(fields, &variables);
   ReadOutputConfig(fields, &variables);
-  OrderedJson tools = OrderedJson::array();
-  const std::vector<ToolFunction> functions = ReadTools(fields, ordered, wishes, &tools);
-  ReadToolChoice(fields, tools, functions, wishes);
-  if (!tools.empty()) variables["tools"] = tools;
+  std::string tools;
+  const std::string_view written_tools =
+      fields->Find("tools") == nullptr ? "" : MemberAsWritten(text, "tools");
+  const std::vector<ToolFunction> functions = ReadTools(fields, written_tools, wishes, &tools);
+  ReadToolChoice(fields, functions, wishes);
+  std::string all = Dump(variables);
+  all.pop_back();
+  const auto add = [&](absl::string_view members) {
+    absl::StrAppend(&all, all.size() > 1 ? "," : "", members);
+  };
+  if (!tools.empty()) add(absl::StrCat(R"("tools":[)", tools, "]"));
   if (const Json* given = fields->Find("chat_template_kwargs")) {
     if (!given->is_object()) return fields->Fail("chat_template_kwargs", "is not an object");
-    for (const auto& [name, value] : ordered["chat_template_kwargs"].items()) {
-      variables[name] = value;
-    }
+    // The last of a name counts.
+    std::string members(MemberAsWritten(text, "chat_template_kwargs"));
+    if (!given->empty()) add(members.substr(1, members.size() - 2));
   }
-  if (!variables.empty()) chat->set_template_kwargs_json(Dump(variables));
+  if (all.size() > 1) chat->set_template_kwargs_json(all + "}");
   if (chat->template_kwargs_json().size() > kToolsBytesMax + kTemplateKwargsBytesMax) {
     fields->Fail("tools", absl::StrCat("take more than ", kToolsBytesMax, " bytes"));
   }

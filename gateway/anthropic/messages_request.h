@@ -39,8 +39,8 @@ std::variant<CountRequest, ApiError> ReadCountRequest(const Json& body, std::str
 
 // ---- a part of the above
 
-// `system` and `messages`. `ordered`: the body, with members in their order.
-void ReadConversation(FieldReader* fields, const OrderedJson& ordered, v1::ChatMessages* chat,
+// `system` and `messages`. `written`: the text of the body.
+void ReadConversation(FieldReader* fields, std::string_view written, v1::ChatMessages* chat,
                       FieldNames* names);
 
 }  // namespace tutti::gateway

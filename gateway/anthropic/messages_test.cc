@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gateway/anthropic/error_form.h"
 #include "gateway/anthropic/messages_answer.h"
@@ -65,7 +66,7 @@ TEST(MessagesRequest, BecomesAConversation) {
   EXPECT_EQ(messages[1].role() + ": " + messages[1].content(), "user: What is the weather?");
   EXPECT_EQ(messages[2].reasoning_content(), "Hm.");
   EXPECT_EQ(messages[2].content(), "I look.");
-  EXPECT_EQ(messages[2].tool_calls(0).arguments_json(), R"({"city":"Paris","at":1})");
+  EXPECT_EQ(messages[2].tool_calls(0).arguments_json(), R"({"city": "Paris", "at": 1})");
   EXPECT_EQ(messages[3].role() + ": " + messages[3].content(), "tool: Rain");
   EXPECT_EQ(messages[3].tool_call_id() + messages[3].name(), "t1get_weather");
   EXPECT_EQ(messages[4].role() + ": " + messages[4].content(), "user: And\nnow?");
@@ -79,8 +80,8 @@ TEST(MessagesRequest, BecomesAConversation) {
 TEST(MessagesRequest, GivesTemplatesToolsAndThinking) {
   const MessagesRequest request = ReadGood(R"({"max_tokens": 5, "messages": [
     {"role": "user", "content": "a"}, {"role": "assistant", "content": "It is"}],
-    "tools": [{"name": "f", "description": "d", "input_schema": {"type": "object",
-               "properties": {"b": {"type": "integer"}, "a": {"type": "string"}}}}],
+    "tools": [{"name": "f", "description": "d", "input_schema":
+      {"type":"object","properties":{"b":{"type":"integer"},"a":{"type":"string"}}}}],
     "tool_choice": {"type": "auto", "disable_parallel_tool_use": true},
     "thinking": {"type": "enabled", "budget_tokens": 1024}, "output_config": {"effort": "low"}})");
   EXPECT_TRUE(request.wishes.calls && request.wishes.one_call_only);
@@ -92,6 +93,26 @@ TEST(MessagesRequest, GivesTemplatesToolsAndThinking) {
             R"("properties":{"b":{"type":"integer"},"a":{"type":"string"}}}}}]})");
   // Its last message is the beginning of the answer.
   EXPECT_TRUE(chat.continue_final_message() && chat.omit_generation_prompt());
+}
+
+TEST(MessagesRequest, TakesWhatTemplatesAreGivenAsItIsWritten) {
+  const MessagesRequest request = ReadGood(R"({"max_tokens": 5, "messages": [
+    {"role": "user", "content": "a"}], "thinking": {"type": "enabled"},
+    "chat_template_kwargs": {"z": 1.0, "a": [ ], "enable_thinking": false}})");
+  EXPECT_EQ(request.calls[0].chat().template_kwargs_json(),
+            R"({"enable_thinking":true,"z": 1.0, "a": [ ], "enable_thinking": false})");
+}
+
+// A reader that keeps their order by looking at all before would take a minute.
+TEST(MessagesRequest, TakesManyNamesInTheirStride) {
+  std::string names;
+  for (int i = 0; i < 120'000; ++i) absl::StrAppend(&names, i == 0 ? "" : ",", "\"n", i, "\":1");
+  const MessagesRequest request = ReadGood(
+      R"({"max_tokens": 5, "messages": [{"role": "user", "content": "a"}, {"role": "assistant",)"
+      R"( "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {)" +
+      names + "}}]}]}");
+  EXPECT_EQ(request.calls[0].chat().messages(1).tool_calls(0).arguments_json().size(),
+            names.size() + 2);
 }
 
 // By the grammar of the model's form of calls.
