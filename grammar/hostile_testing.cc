@@ -187,6 +187,10 @@ void AddPatterns(std::vector<HostileSource>* out) {
   for (int i = 0; i < 4'000; ++i) ranges += Concat("\\u{", i % 10, "10", i % 7, "}");
   regex("a class of many ranges again and again", ranges + "]{9000}");
   regex("a great repetition of nothing", "((){9999}){9999}");
+  regex("an automaton of 2^20 states", "(a|b)*a(a|b){20}");
+  regex("many beginnings", "(.*[a-m]){200}");
+  regex("thousands that may be left out", "(?:[a-z ]?){4000}");
+  regex("words by the dozen", "(?:\\S+\\s+){0,50}\\S+");
   regex("groups", Repeated(120, "(") + Repeated(20'000, "a?") + Repeated(120, ")*"));
 }
 
@@ -220,6 +224,9 @@ void AddGrammars(std::vector<HostileSource>* out) {
         }
         return out;
       }());
+  ebnf("texts that can be read in many ways",
+       "s ::= (p | q){0,4000}\np ::= [a-z]{0,300} \"a\"\nq ::= (\"a\" | \"aa\" | [b-z]){1,900}");
+  ebnf("many repetitions of many", "r ::= ((((.{0,9}){0,9}){0,9}){0,9}){0,9}");
   ebnf("comments", "r ::= \"a\" " + Repeated(300'000, "#\n") + " \"b\"");
   out->push_back({"20,000 choices", {SourceKind::kChoice, "[" + List(20'000, [](int i) {
                                                             return Concat("\"name", i, "\"");

@@ -197,7 +197,7 @@ class Probe {
         if (!id && Has(mask, closing)) id = closing;
       }
       for (size_t word = 0; word < mask.size(); ++word) mask[word] &= single_[word];
-      if (!id && last && Has(mask, *last) && random->Uniform() < 0.95) id = last;
+      if (!id && last && Has(mask, *last) && random->Uniform() < 0.7) id = last;
       if (!id) id = last = Draw(mask, random);
       if (!id || !matcher->AcceptToken(*id).ok()) return false;
     }
