@@ -28,6 +28,7 @@ class Automaton::Closure {
     while (!callers_.empty() && !automaton_.Exhausted()) {
       auto first = callers_.extract(callers_.begin());
       Calls& calls = first.mapped();
+      automaton_.work_ += static_cast<int64_t>(8 + calls.returns.size());
       std::sort(calls.returns.begin(), calls.returns.end());
       calls.returns.erase(std::unique(calls.returns.begin(), calls.returns.end()),
                           calls.returns.end());
@@ -59,7 +60,7 @@ class Automaton::Closure {
     Calls& calls = callers_[{graph_.rank[rule], rule}];
     calls.rule = rule;
     calls.returns.push_back(to);
-    ++automaton_.work_;
+    automaton_.work_ += 3;
   }
 
   void Expand(const Reading& p, const Node& node) {

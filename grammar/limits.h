@@ -87,7 +87,7 @@ inline constexpr uint64_t kIntegerBoundMax = UINT64_MAX;
 // Bytes of whitespace between two parts of a JSON text, where the caller asks for it.
 inline constexpr int kWhitespaceBytesMax = 24;
 
-// Work of one operation of a matcher, in readings made or looked at; one takes some 20 to 50 ns.
+// Work of one operation of a matcher, in readings made or looked at; one takes some 20 to 100 ns.
 // Masks of the schemas of MaskBench take at most some 10,000.
 inline constexpr int64_t kOperationWorkMax = 200'000;
 
