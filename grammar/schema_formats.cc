@@ -9,11 +9,13 @@
 namespace tutti::grammar {
 namespace {
 
-// Full dates, with the 29th of February in leap years only.
+// Full dates, with the 29th of February in leap years only, and without the year 0, which many
+// readers refuse.
 std::string Date() {
+  const std::string_view year = "(?:[1-9]\\d{3}|0[1-9]\\d{2}|00[1-9]\\d|000[1-9])";
   const std::string_view leap =
-      "(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)";
-  return Concat("(?:\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|",
+      "(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)";
+  return Concat("(?:", year, "-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|",
                 "(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8]))|", leap, "-02-29)");
 }
 

@@ -76,6 +76,10 @@ TEST(SchemaTest, Formats) {
   };
   EXPECT_EQ(format("date", "2024-02-29"), "yes");
   EXPECT_EQ(format("date", "2023-02-29"), "no");
+  EXPECT_EQ(format("date", "0400-02-29"), "yes");
+  EXPECT_EQ(format("date", "0001-01-01"), "yes");
+  EXPECT_EQ(format("date", "0000-02-29"), "no");
+  EXPECT_EQ(format("date", "0000-01-01"), "no");
   EXPECT_EQ(format("date-time", "2024-12-31T23:59:59.5+02:00"), "yes");
   EXPECT_EQ(format("time", "24:00:00Z"), "no");
   EXPECT_EQ(format("email", "a.b@c.example"), "yes");
