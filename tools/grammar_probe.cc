@@ -59,10 +59,15 @@ SourceKind KindOf(const std::string& name) {
   return SourceKind::kJsonSchema;
 }
 
-// One of the ids of a mask; nothing when it has none.
-std::optional<TokenId> Draw(const std::vector<uint32_t>& mask, Random* random) {
+size_t Count(const std::vector<uint32_t>& mask) {
   size_t count = 0;
   for (const uint32_t word : mask) count += static_cast<size_t>(std::popcount(word));
+  return count;
+}
+
+// One of the ids of a mask; nothing when it has none.
+std::optional<TokenId> Draw(const std::vector<uint32_t>& mask, Random* random) {
+  const size_t count = Count(mask);
   if (count == 0) return std::nullopt;
   auto left = static_cast<size_t>(random->Uniform() * static_cast<double>(count));
   for (size_t i = 0;; ++i) {
@@ -192,11 +197,17 @@ class Probe {
     std::optional<TokenId> last;
     for (int i = 0; i < tokens && !matcher->ended(); ++i) {
       if (!matcher->Mask(mask).ok()) return false;
+      const bool may_end = Has(mask, end_);
       std::optional<TokenId> id;
-      for (const TokenId closing : {end_, by_byte_['"'], by_byte_['}'], by_byte_[']']}) {
-        if (!id && Has(mask, closing)) id = closing;
-      }
       for (size_t word = 0; word < mask.size(); ++word) mask[word] &= single_[word];
+      // Behind an opening brace a quote begins a member; where a string is under way it ends it, and
+      // other bytes are allowed by the dozen.
+      const size_t count = Count(mask);
+      if (Has(mask, by_byte_['}']) && count == 2) id = by_byte_['}'];
+      for (const TokenId closing : {by_byte_['"'], by_byte_['}'], by_byte_[']']}) {
+        if (!id && Has(mask, closing) && (count < 20 || closing == by_byte_['"'])) id = closing;
+      }
+      if (may_end) id = end_;
       if (!id && last && Has(mask, *last) && random->Uniform() < 0.7) id = last;
       if (!id) id = last = Draw(mask, random);
       if (!id || !matcher->AcceptToken(*id).ok()) return false;

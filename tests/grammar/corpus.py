@@ -10,7 +10,9 @@ valid ones that are not, and the times: to make a grammar with its first mask, a
 import argparse
 import collections
 import json
+import multiprocessing
 import os
+import queue
 import subprocess
 import sys
 import time
@@ -128,6 +130,21 @@ def orders_of(value, schema):
     return [texts.texts_of(one)[0] for one in (texts.reordered(value, schema, schema), value)]
 
 
+def within(engine, schema, instances, limit):
+    """What the engine says, in a process of its own where that is ended after `limit` seconds."""
+    if not limit:
+        return engine.judge(schema, instances)
+    verdicts = multiprocessing.Queue()
+    process = multiprocessing.Process(target=lambda: verdicts.put(engine.judge(schema, instances)))
+    process.start()
+    try:
+        return verdicts.get(timeout=limit)
+    except queue.Empty:
+        return {"error": f"not done after {limit} s", "make": 1e6 * limit}
+    finally:
+        process.kill()
+
+
 def run(engine, arguments):
     counts = collections.Counter()
     refusals = collections.Counter()
@@ -140,7 +157,8 @@ def run(engine, arguments):
         wanted = [orders_of(test["data"], case["schema"]) if arguments.orders else
                   [json.dumps(test["data"], ensure_ascii=False, separators=(",", ":"))]
                   for test in tests]
-        verdict = engine.judge(case["schema"], [text for some in wanted for text in some])
+        every = [text for some in wanted for text in some]
+        verdict = within(engine, case["schema"], every, arguments.limit)
         make.append(verdict["make"])
         if "error" in verdict:
             counts["refused"] += 1
@@ -175,6 +193,7 @@ def main():
     parser.add_argument("--every", type=int, default=1, help="take one file of so many")
     parser.add_argument("--orders", action="store_true", help="try members in the schema's order too")
     parser.add_argument("--engine", default="tutti", choices=["tutti", "llguidance", "xgrammar"])
+    parser.add_argument("--limit", type=int, help="seconds for each schema")
     parser.add_argument("--details", action="store_true")
     arguments = parser.parse_args()
     engines = {"tutti": Tutti, "llguidance": Llguidance, "xgrammar": Xgrammar}
