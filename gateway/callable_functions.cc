@@ -32,7 +32,7 @@ void AddExact(const ToolFunction& function, const Parameters& types, CallableFun
   }
   const std::string schema = ArgumentsSchema(*function.parameters, function.written);
   callable->json = EbnfJson(schema);
-  auto xml = ParametersBySchema(*function.parameters, schema, types);
+  auto xml = ParametersBySchema(*function.parameters, schema, types, &wishes->definitions_left);
   if (const auto* problem = std::get_if<SchemaProblem>(&xml)) {
     const std::string path = callable->path + "." + problem->path;
     if (!wishes->no_xml.has_value()) wishes->no_xml = BadRequest(path, path + " " + problem->what);

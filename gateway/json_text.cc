@@ -226,6 +226,10 @@ std::variant<ParsedJson, ApiError> ParseObject(std::string_view text) {
     return BadRequest("", absl::StrCat("the body has ", extent.numbers, " numbers, the limit is ",
                                        kJsonNumbersMax));
   }
+  // The parser takes it for the end of the text; those who read the text on do not.
+  if (text.find('\0') != std::string_view::npos) {
+    return BadRequest("", "the body has a byte 0, which is in no JSON");
+  }
   ParsedJson json;
   Builder builder(&*json);
   const bool is_json = Json::sax_parse(text.begin(), text.end(), &builder);

@@ -214,6 +214,9 @@ inline constexpr size_t kListedValueBytesMax = 1024;
 // JSON of `tools` in a request, and of chat_template_kwargs: the service takes both together.
 inline constexpr size_t kToolsBytesMax = 1 << 20;
 inline constexpr size_t kTemplateKwargsBytesMax = 60 << 10;
+// Definitions of functions' schemas, each time that they stand with a parameter that refers to
+// them: the service takes no grammar of more.
+inline constexpr size_t kRepeatedDefinitionsBytesMax = 1 << 20;
 
 // ---- what operators watch
 

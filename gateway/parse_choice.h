@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gateway/api_error.h"
+#include "gateway/limits.h"
 #include "gateway/parse/answer_form.h"
 #include "gateway/parse/call_grammar.h"
 #include "gateway/service_error.h"
@@ -33,6 +34,7 @@ struct AnswerWishes {
   // The functions that may be called, where the answer is to be by a grammar; else none.
   std::vector<CallableFunction> callable;
   std::optional<ApiError> no_xml;  // why they cannot be in ToolForm::kQwenXml
+  size_t definitions_left = kRepeatedDefinitionsBytesMax;  // of them, in that form
   bool one_call_only = false;
   bool reasoning = true;
 };

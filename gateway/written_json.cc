@@ -8,6 +8,8 @@ namespace tutti::gateway {
 namespace {
 
 constexpr std::string_view kWrittenBlanks = " \t\r\n";
+// The parser leaves it out, too.
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::string_view Trimmed(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(kWrittenBlanks), text.size()));
@@ -24,6 +26,7 @@ size_t EndOfString(std::string_view text, size_t at) {
 
 // What stands between the commas of an object or a list.
 std::vector<std::string_view> PartsOf(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   text = Trimmed(text);
   if (text.size() < 2) return {};
   text = text.substr(1, text.size() - 2);

@@ -18,6 +18,10 @@ struct WrittenMember {
 
 std::vector<WrittenMember> MembersAsWritten(std::string_view object);
 std::vector<std::string_view> ItemsAsWritten(std::string_view list);
+// One of these; empty: there are fewer.
+inline std::string_view ItemAt(const std::vector<std::string_view>& items, size_t i) {
+  return i < items.size() ? items[i] : std::string_view();
+}
 // The value of that member; empty: there is none, or `object` is empty.
 std::string_view MemberAsWritten(std::string_view object, std::string_view name);
 

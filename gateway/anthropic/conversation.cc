@@ -83,7 +83,7 @@ class MessageReader {
       const Json& value = (*content)[i];
       if (!value.is_object()) return message->Fail(at, "is not an object");
       FieldReader block(value, absl::StrCat(message->PathOf(at), "."));
-      ReadBlock(&block, blocks.at(i));
+      ReadBlock(&block, ItemAt(blocks, i));
       if (block.error().has_value()) return message->Fail(*block.error());
     }
     if (!has_results_ || current_ != nullptr) Current();
@@ -173,7 +173,7 @@ void ReadConversation(FieldReader* fields, std::string_view written, v1::ChatMes
     const std::string path = absl::StrCat("messages[", i, "]");
     if (!(*messages)[i].is_object()) return fields->Fail(path, "is not an object");
     FieldReader message((*messages)[i], absl::StrCat(path, "."));
-    MessageReader(chat, names, &tools).Read(&message, path, items.at(i));
+    MessageReader(chat, names, &tools).Read(&message, path, ItemAt(items, i));
     if (message.error().has_value()) return fields->Fail(*message.error());
   }
   // An assistant's message at the end is the beginning of the answer.

@@ -71,7 +71,7 @@ std::vector<ToolFunction> ReadTools(FieldReader* fields, std::string_view writte
       break;
     }
     FieldReader tool((*tools)[i], absl::StrCat(path, "."));
-    ReadTool(&tool, items.at(i), &visits_left, &read, &wishes->functions, of_template);
+    ReadTool(&tool, ItemAt(items, i), &visits_left, &read, &wishes->functions, of_template);
     if (tool.error().has_value()) fields->Fail(*tool.error());
   }
   return read;
@@ -161,7 +161,7 @@ void ReadPrompt(FieldReader* fields, std::string_view text, v1::ChatMessages* ch
     if (!given->is_object()) return fields->Fail("chat_template_kwargs", "is not an object");
     // The last of a name counts.
     std::string members(MemberAsWritten(text, "chat_template_kwargs"));
-    if (!given->empty()) add(members.substr(1, members.size() - 2));
+    if (!given->empty() && members.size() > 2) add(members.substr(1, members.size() - 2));
   }
   if (all.size() > 1) chat->set_template_kwargs_json(all + "}");
   if (chat->template_kwargs_json().size() > kToolsBytesMax + kTemplateKwargsBytesMax) {

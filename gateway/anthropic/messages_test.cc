@@ -103,6 +103,17 @@ TEST(MessagesRequest, TakesWhatTemplatesAreGivenAsItIsWritten) {
             R"({"enable_thinking":true,"z": 1.0, "a": [ ], "enable_thinking": false})");
 }
 
+// The parser leaves a mark out and ends at a byte 0: whoever reads the text as well must do so.
+TEST(MessagesRequest, TextsAreReadAsTheParserReadsThem) {
+  const MessagesRequest request = ReadGood(
+      "\xEF\xBB\xBF"
+      R"({"max_tokens": 5, "messages": [{"role": "user", "content": [)"
+      R"({"type": "text", "text": "a"}]}], "chat_template_kwargs": {"z": 1}})");
+  EXPECT_EQ(request.calls[0].chat().messages(0).content(), "a");
+  EXPECT_EQ(request.calls[0].chat().template_kwargs_json(), R"({"z": 1})");
+  EXPECT_TRUE(std::holds_alternative<ApiError>(ParseObject(std::string("{}\0{", 4))));
+}
+
 // A reader that keeps their order by looking at all before would take a minute.
 TEST(MessagesRequest, TakesManyNamesInTheirStride) {
   std::string names;

@@ -145,6 +145,30 @@ TEST(ToolFields, TheServiceNamesTheFunctionAtFault) {
       "tools");
 }
 
+// Each parameter of Qwen's XML needs all definitions: a body of 1 MB took gigabytes.
+TEST(ToolFields, DefinitionsAreNotRepeatedWithoutEnd) {
+  std::string properties, filler;
+  for (int i = 0; i < 1000; ++i) {
+    absl::StrAppend(&properties, i == 0 ? "" : ",", "\"p", i, R"(":{"$ref":"#/$defs/d"})");
+    absl::StrAppend(&filler, R"(,"n)", i, R"(":{"type":"integer","maximum":)", i, "}");
+  }
+  auto read = ReadTools(
+      absl::StrCat(
+          R"([{"type": "function", "function": {"name": "f", "strict": true, "parameters":)",
+          R"({"type":"object","properties":{)", properties, R"(},"$defs":{"d":{"type":"integer"})",
+          filler, "}}}}]"),
+      "");
+  ASSERT_TRUE(std::holds_alternative<GenerationRequest>(read));
+  auto& request = std::get<GenerationRequest>(read);
+  size_t bytes = 0;
+  for (const CallableFunction& one : request.wishes.callable) bytes += one.xml.size();
+  EXPECT_LT(bytes, kRepeatedDefinitionsBytesMax);
+  const auto error = SetParse({}, {.tools = ToolForm::kQwenXml}, &request);
+  ASSERT_TRUE(error.has_value());
+  EXPECT_THAT(error->message, HasSubstr("definitions that are too large"));
+  EXPECT_THAT(error->param, StartsWith("tools[0].function.parameters.properties.p"));
+}
+
 TEST(ToolFields, ANamedCallEndsAsOpenAisDoes) {
   for (const auto& [choice, reason] :
        {std::pair(R"("required")", "tool_calls"),

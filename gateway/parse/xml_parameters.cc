@@ -70,14 +70,17 @@ std::string Parameter(std::string_view name, std::string_view value) {
 
 class SchemaOfParameters {
  public:
-  SchemaOfParameters(const Json& schema, std::string_view written, const Parameters& types)
-      : schema_(schema), written_(written), types_(types) {}
+  SchemaOfParameters(const Json& schema, std::string_view written, const Parameters& types,
+                     size_t* definitions_left)
+      : schema_(schema), written_(written), types_(types), bytes_left_(*definitions_left) {}
 
   std::variant<XmlParameters, SchemaProblem> Read() {
     if (auto problem = CheckWhole()) return *std::move(problem);
+    const Json* const properties = Member(schema_, "properties");
     for (const auto& [name, value] : MembersAsWritten(MemberAsWritten(written_, "properties"))) {
-      const auto found = schema_["properties"].find(name);
-      if (found == schema_["properties"].end()) continue;
+      if (properties == nullptr) break;
+      const auto found = properties->find(name);
+      if (found == properties->end()) continue;
       const Json& property = *found;
       const bool required = required_.erase(name) > 0;
       if (property == false && !required) continue;
@@ -93,6 +96,11 @@ class SchemaOfParameters {
   }
 
  private:
+  struct Definitions {
+    std::string text;            // as members that follow others
+    std::string that_leads_out;  // the name of one of them; empty: none does
+  };
+
   std::optional<SchemaProblem> CheckWhole() {
     for (const auto& [keyword, value] : schema_.items()) {
       if (IsAmong(kOfTheWhole, keyword)) {
@@ -123,8 +131,9 @@ class SchemaOfParameters {
     } else if (auto listed = ListedTexts(name, property)) {
       value = *std::move(listed);
     } else {
-      if (auto problem = CheckReferences(name, property)) return problem;
-      value = EbnfJson(WithDefinitions(property, written));
+      bool refers = false;
+      if (auto problem = CheckReferences(name, property, &refers)) return problem;
+      value = EbnfJson(WithDefinitions(property, written, refers));
       found_.as_json.insert(name);
     }
     absl::StrAppend(&found_.ebnf, found_.ebnf.empty() ? "" : " ", required ? "" : "(",
@@ -223,17 +232,33 @@ class SchemaOfParameters {
   }
 
   // The property's schema is to stand by itself, with the definitions of the whole.
-  std::optional<SchemaProblem> CheckReferences(const std::string& name,
-                                               const Json& property) const {
-    bool refers = false;
+  std::optional<SchemaProblem> CheckReferences(const std::string& name, const Json& property,
+                                               bool* refers) {
     const std::string path = absl::StrCat("properties.", Shortened(name, kShownNameBytesMax));
-    if (LeadsOut(property, &refers)) return SchemaProblem{path, kLeadsOut};
-    if (!refers) return std::nullopt;
-    for (const char* const place : {"$defs", "definitions"}) {
-      const Json* const all = Member(schema_, place);
-      if (all != nullptr && LeadsOut(*all, &refers)) return SchemaProblem{place, kLeadsOut};
+    if (LeadsOut(property, refers)) return SchemaProblem{path, kLeadsOut};
+    if (!*refers) return std::nullopt;
+    if (!definitions_.has_value()) definitions_ = ReadDefinitions();
+    if (!definitions_->that_leads_out.empty()) {
+      return SchemaProblem{definitions_->that_leads_out, kLeadsOut};
     }
-    return std::nullopt;
+    if (definitions_->text.size() <= bytes_left_) return std::nullopt;
+    return SchemaProblem{path,
+                         "refers to definitions that are too large to stand with each "
+                         "parameter, as this model's form of calls needs it"};
+  }
+
+  Definitions ReadDefinitions() const {
+    Definitions definitions;
+    for (const auto& [keyword, value] : MembersAsWritten(written_)) {
+      if (keyword != "$defs" && keyword != "definitions" && keyword != "$schema") continue;
+      bool refers = false;
+      const Json* const all = Member(schema_, keyword.c_str());
+      if (keyword != "$schema" && all != nullptr && LeadsOut(*all, &refers)) {
+        definitions.that_leads_out = keyword;
+      }
+      definitions.text.append(",\"").append(keyword).append("\":").append(value);
+    }
+    return definitions;
   }
 
   static bool LeadsOut(const Json& value, bool* refers) {
@@ -250,18 +275,12 @@ class SchemaOfParameters {
            });
   }
 
-  std::string WithDefinitions(const Json& property, std::string_view written) const {
-    bool refers = false;
-    LeadsOut(property, &refers);
+  std::string WithDefinitions(const Json& property, std::string_view written, bool refers) {
     if (property == true) return "{}";
     if (!refers) return std::string(written);
+    bytes_left_ -= definitions_->text.size();
     std::string all = "{\"allOf\":[";
-    all.append(written).append("]");
-    for (const auto& [keyword, value] : MembersAsWritten(written_)) {
-      if (keyword != "$defs" && keyword != "definitions" && keyword != "$schema") continue;
-      all.append(",\"").append(keyword).append("\":").append(value);
-    }
-    return all + "}";
+    return all.append(written).append("]").append(definitions_->text).append("}");
   }
 
   static constexpr char kLeadsOut[] =
@@ -272,6 +291,8 @@ class SchemaOfParameters {
   const std::string_view written_;
   const Parameters& types_;
   std::set<std::string, std::less<>> required_;
+  size_t& bytes_left_;                      // of definitions
+  std::optional<Definitions> definitions_;  // when a property has referred to one
   XmlParameters found_;
 };
 
@@ -279,8 +300,9 @@ class SchemaOfParameters {
 
 std::variant<XmlParameters, SchemaProblem> ParametersBySchema(const Json& schema,
                                                               std::string_view written,
-                                                              const Parameters& types) {
-  return SchemaOfParameters(schema, written, types).Read();
+                                                              const Parameters& types,
+                                                              size_t* definitions_left) {
+  return SchemaOfParameters(schema, written, types, definitions_left).Read();
 }
 
 std::string AnyParameters(const Parameters& types) {

@@ -29,9 +29,11 @@ struct SchemaProblem {
 
 // By a schema whose text is `written`: properties in its order, the required ones always. `types`:
 // as ParametersOf found them. A problem is what cannot be said of parameters one by one.
+// *definitions_left: bytes of definitions that may yet stand with parameters that refer to them.
 std::variant<XmlParameters, SchemaProblem> ParametersBySchema(const Json& schema,
                                                               std::string_view written,
-                                                              const Parameters& types);
+                                                              const Parameters& types,
+                                                              size_t* definitions_left);
 
 // Any of the parameters, with any values; where none is known, any name.
 std::string AnyParameters(const Parameters& types);
