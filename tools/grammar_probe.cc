@@ -200,8 +200,8 @@ class Probe {
       const bool may_end = Has(mask, end_);
       std::optional<TokenId> id;
       for (size_t word = 0; word < mask.size(); ++word) mask[word] &= single_[word];
-      // Behind an opening brace a quote begins a member; where a string is under way it ends it, and
-      // other bytes are allowed by the dozen.
+      // Behind an opening brace a quote begins a member; where a string is under way it ends it,
+      // and other bytes are allowed by the dozen.
       const size_t count = Count(mask);
       if (Has(mask, by_byte_['}']) && count == 2) id = by_byte_['}'];
       for (const TokenId closing : {by_byte_['"'], by_byte_['}'], by_byte_[']']}) {
