@@ -74,7 +74,8 @@ class Driver:
         missing = self.cluster.wait_whole(PATIENCE_S)
         if missing:
             raise RuntimeError(f"the cluster did not come up: {missing}")
-        cases = workload.draw_cases(self.messages.generation, self.flags.seed, CASES, self.flags.long_prompts)
+        cases = workload.draw_cases(self.messages.generation, self.flags.seed, CASES, self.flags.long_prompts,
+                                    self.flags.grammars)
         ask_all(self.client, cases, CASES)
         ask_all(self.client, [case for case in workload.with_stops(cases) if case.expected is None], CASES)
         before = self.cluster.weight()

@@ -47,6 +47,7 @@ def parse(arguments):
                         "are still computed again (F02); gaps that go on then are not measured")
     parser.add_argument("--long-prompts", action="store_true", help="half of the requests have prompts of some 1,300 tokens, "
                         "which take long to compute again")
+    parser.add_argument("--grammars", action="store_true", help="every answer is held to a grammar")
     parser.add_argument("--binaries", default=harness.BINARIES, metavar="DIR", help="folder of the built programs")
     parser.add_argument("--keep-logs", metavar="DIR", help="where the processes' logs go; without it they are kept "
                         "only after a failure")

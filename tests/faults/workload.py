@@ -81,8 +81,15 @@ def _longest(request, draw):
 LONG_KINDS = {"greedy": _greedy, "longest": _longest, "several": _several, "longest2": _longest}
 
 
-def draw_cases(messages, seed, count, long_prompts=False):
-    """`count` requests, of each kind in turn."""
+# Texts without an end of their own, so that answers are as long as those without a grammar.
+GRAMMARS = (("regex", "([A-Za-z]{1,8}[ ,.])*"), ("regex", "([0-9]+[-+*/=])*"),
+            ("ebnf", 'root ::= ("[" word ("," word)* "]" [ \\n])*\nword ::= [a-z]{1,6}'),
+            ("json_schema", '{"type": "array", "items": {"type": "object", "properties": {"a": {"type": "integer"}, '
+                            '"b": {"enum": ["one", "two", null]}}, "required": ["a", "b"]}, "minItems": 1000}'))
+
+
+def draw_cases(messages, seed, count, long_prompts=False, grammars=False):
+    """`count` requests, of each kind in turn; with `grammars` every one is held to one of some."""
     kinds = LONG_KINDS if long_prompts else KINDS
     draw = random.Random(f"{seed} requests")
     cases = []
@@ -94,6 +101,8 @@ def draw_cases(messages, seed, count, long_prompts=False):
         request.sampling.max_tokens = draw.randrange(SHORTEST, LONGEST)
         request.sampling.ignore_eos = True
         kinds[kind](request, draw)
+        if grammars:
+            setattr(request.grammar, *GRAMMARS[number % len(GRAMMARS)])
         cases.append(Case(f"{kind}-{number}", request))
     return cases
 
