@@ -7,6 +7,7 @@ import control
 import pod
 import yaml
 from certificates import Secrets
+from engine import Engine
 from node import Node
 
 K8S = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
@@ -31,7 +32,8 @@ class Cluster:
         self.wanted = wanted
         self.pace = (lambda seconds: seconds / 5) if wanted.short else (lambda seconds: seconds)
         pod.Pod.pace = staticmethod(self.pace)
-        self.node = Node(folder, os.path.abspath(wanted.binaries), os.path.abspath(wanted.model))
+        model = os.path.abspath(wanted.model)
+        self.node = Engine(folder, wanted.containers, model) if wanted.containers else Node(folder, os.path.abspath(wanted.binaries), model)
         self.secrets = Secrets(self.node)
         self.proxies, self.addresses, self.owners = control.Services(), {}, []
         self.failed, self.answers, self.problems, self.clients = 0, 0, [], None

@@ -103,8 +103,20 @@ class Node:
         if not written:
             run("mount", "-o", "remount,bind,ro", where)
 
-    @staticmethod
-    def command(space, root, environment, words):
-        """`words` in a pod's network and a container's root, as its user, with that environment and no other."""
+    def command(self, space, root, environment, words, security=None, number=0):
+        """`words` in a pod's network and a container's root, as its user, with that environment and no other. security: what the manifest
+        says of it, which a process cannot have; number: of the start."""
         told = [f"{name}={value}" for name, value in {"PATH": "/opt/tutti:/usr/bin", "HOME": "/", **environment}.items()]
         return ["nsenter", f"--net=/run/netns/{space}", "chroot", f"--userspec={USER}:{USER}", root, "env", "-i", *told, *words]
+
+    def probe(self, space, root, environment, words, number=0):
+        """`words` beside what runs in the container."""
+        return self.command(space, root, environment, words, number=number)
+
+    def kill(self, process, root, number):
+        process.kill()
+        process.wait()
+
+    def used(self, process, root, number):
+        """The number of the process that does the container's work."""
+        return process.pid

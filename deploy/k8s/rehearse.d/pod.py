@@ -55,7 +55,7 @@ class Container:
     def ask(self, spec, timeout):
         if "exec" in spec:
             try:
-                return subprocess.run(self.pod.command(self, spec["exec"]["command"]), stdin=subprocess.DEVNULL, capture_output=True,
+                return subprocess.run(self.pod.probe(self, spec["exec"]["command"]), stdin=subprocess.DEVNULL, capture_output=True,
                                       timeout=timeout, check=False).returncode == 0
             except subprocess.TimeoutExpired:
                 return False
@@ -96,8 +96,10 @@ class Container:
                 self.probes[kind].try_if_due(self)
         if "livenessProbe" in self.probes and self.probes["livenessProbe"].failed:
             self.pod.note(f"{self.name} was killed: it does not live")
-            self.process.kill()
-            self.process.wait()
+            self.kill()
+
+    def kill(self):
+        self.pod.node.kill(self.process, self.root, self.starts - 1)
 
     def signal(self, number):
         if self.process.poll() is None:
@@ -106,7 +108,8 @@ class Container:
     def used(self):
         """(MiB resident, seconds of processor time) of its process."""
         try:
-            with open(f"/proc/{self.process.pid}/stat", encoding="ascii", errors="replace") as file:
+            pid = self.pod.node.used(self.process, self.root, self.starts - 1)
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
                 words = file.read().rpartition(")")[2].split()
         except OSError:
             return 0.0, 0.0
@@ -138,7 +141,11 @@ class Pod:
         return self.node.make_root(f"{self.name}-{self.space}-{container.name}", mounts)
 
     def command(self, container, words):
-        return self.node.command(self.space, container.root, container.environment, words)
+        security = {**self.spec.get("securityContext", {}), **container.spec.get("securityContext", {})}
+        return self.node.command(self.space, container.root, container.environment, words, security, container.starts)
+
+    def probe(self, container, words):
+        return self.node.probe(self.space, container.root, container.environment, words, container.starts - 1)
 
     def add(self, spec):
         words = self.replace([*spec["command"], *spec.get("args", ())])
@@ -189,8 +196,7 @@ class Pod:
                         self.note(f"{container.name} was told to end and did with status {code}")
                 except subprocess.TimeoutExpired:
                     self.note(f"{container.name} was killed: its grace of {grace} s was over")
-                    container.process.kill()
-                    container.process.wait()
+                    container.kill()
         self.ended_s = time.monotonic() - began
 
     # Seconds of a wait that only routers need; the short form shortens it.
@@ -202,7 +208,5 @@ class Pod:
         if node_too:
             self.node.cut(self.space)
         for container in self.containers:
-            container.process.send_signal(signal.SIGKILL)
+            container.kill()
         self.thread.join()
-        for container in self.containers:
-            container.process.wait()

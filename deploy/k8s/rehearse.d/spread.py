@@ -34,7 +34,7 @@ class Spread(Cluster):
     def status(self):
         one = self.coordinators.all()[0]
         container = one.containers[0]
-        done = subprocess.run(one.command(container, ["tutti", "status", "--json"]), capture_output=True, text=True, check=False)
+        done = subprocess.run(one.probe(container, ["tutti", "status", "--json"]), capture_output=True, text=True, check=False)
         return json.loads(done.stdout) if done.returncode == 0 else {}
 
     def places(self):
