@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,6 +34,7 @@ Examples:
   tutti bench --concurrency 32 --duration 30 --input-tokens 256 --shared-tokens 128 --max-tokens 64
   tutti bench --trace mooncake_trace.jsonl --trace-speed 10 --trace-block 16
   tutti bench --concurrency 8 --chats 50 --questions models/demo/questions.json --verify
+  tutti bench --rate 10 --chats 500 --questions ShareGPT.json --max-tokens 256 --as-vllm
   tutti bench --concurrency 1 --chats 32 --record one.jsonl     # and on another cluster:
   tutti bench --rate 50 --chats 32 --compare one.jsonl
 
@@ -125,6 +127,26 @@ absl::StatusOr<Plan> MakePlan(const BenchFlags& flags, Client* client) {
   return plan;
 }
 
+// Waits for a first pipeline: what is loaded before it would be measured otherwise.
+absl::Status AwaitService(double patience_s, Client* client) {
+  const SystemClock clock;
+  const Instant deadline = clock.Now() + FromSeconds(patience_s);
+  ProgressLine line;
+  while (true) {
+    TUTTI_ASSIGN_OR_RETURN(const v1::GetModelResponse model, client->GetModel());
+    if (!model.numerics_class().empty()) break;
+    if (clock.Now() >= deadline) {
+      return absl::UnavailableError(absl::StrCat("no pipeline of model '", OneLine(model.name()),
+                                                 "' serves yet; --ready-within ", patience_s,
+                                                 " s have passed"));
+    }
+    line.Show("waiting for the service to be ready", "waiting for the service to be ready");
+    std::this_thread::sleep_for(std::chrono::milliseconds(kReadyPollMs));
+  }
+  line.Clear();
+  return absl::OkStatus();
+}
+
 std::string ProgressText(const DriverProgress& progress) {
   return absl::StrFormat("%s: %s requests begun, %s ended, %s failed; %s output tokens",
                          FormatSeconds(Seconds(progress.elapsed)), FormatCount(progress.begun),
@@ -181,6 +203,9 @@ int RunBench(const BenchFlags& flags) {
   });
   auto client = MakeClient(flags.service);
   if (!client.ok()) return Fail(client.status());
+  if (auto status = AwaitService(flags.ready_within_s, client->get()); !status.ok()) {
+    return Fail(status);
+  }
   auto plan = MakePlan(flags, client->get());
   if (!plan.ok()) return Fail(plan.status());
 
@@ -217,7 +242,9 @@ int RunBench(const BenchFlags& flags) {
   report.Close(elapsed, interrupted);
   nlohmann::ordered_json json = report.ToJson();
   const absl::Status verdict = Judge(flags, *plan, report, answers, &json);
-  const absl::Status printed = PrintLine(flags.json ? json.dump(2) : report.ToText());
+  const absl::Status printed = PrintLine(flags.json      ? json.dump(2)
+                                         : flags.as_vllm ? report.ToVllmText()
+                                                         : report.ToText());
   if (!printed.ok()) return Fail(printed);
   if (!flags.record.empty()) {
     if (auto status = answers.Save(flags.record); !status.ok()) return Fail(status);

@@ -47,6 +47,11 @@ void AddLoadFlags(FlagSet* set, BenchFlags* flags) {
            .help = "Questions of a chat, one after the answer of the other",
            .check = IntegerIn(1, kLoadTurnsMax),
            .show_default = true},
+          {.names = "--ready-within",
+           .variable = &flags->ready_within_s,
+           .help = "Seconds to wait for a service that is there and does not serve yet",
+           .check = NumberIn(0, 1e6),
+           .show_default = true},
           {.names = "--think-time",
            .variable = &flags->think_time_s,
            .help = "Seconds between an answer and the next question",
@@ -61,7 +66,8 @@ void AddRequestFlags(FlagSet* set, BenchFlags* flags) {
       {
           {.names = "--questions",
            .variable = &flags->questions,
-           .help = "Ask the questions of this file, like models/demo/questions.json",
+           .help = "Ask the questions of this file, like models/demo/questions.json, or the first "
+                   "of each conversation of a file like ShareGPT's",
            .show_default = true},
           {.names = "--history",
            .variable = &flags->chat.history,
@@ -121,6 +127,10 @@ void AddReportFlags(FlagSet* set, BenchFlags* flags) {
            .variable = &flags->compare,
            .help = "Fail when the answers are not those of this file"},
           {.names = "--json", .variable = &flags->json, .help = "The report as JSON"},
+          {.names = "--as-vllm",
+           .variable = &flags->as_vllm,
+           .help = "The report under the names of `vllm bench serve`",
+           .excludes = {"--json"}},
       },
       "Report");
 }

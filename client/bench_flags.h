@@ -39,6 +39,8 @@ struct BenchFlags {
   std::string record;
   std::string compare;
   bool json = false;
+  bool as_vllm = false;
+  double ready_within_s = 60;
 };
 
 void AddBenchFlags(FlagSet* set, BenchFlags* flags);

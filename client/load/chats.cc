@@ -51,7 +51,9 @@ class QuestionChat : public Chat {
   void Hear(const std::string& text, const std::vector<int32_t>&) override {
     Add("assistant", text);
   }
-  std::optional<std::string> RightAnswer() const override { return asked_.answer; }
+  std::optional<std::string> RightAnswer() const override {
+    return asked_.is_known ? std::optional<std::string>(asked_.answer) : std::nullopt;
+  }
 
  private:
   void Add(const std::string& role, const std::string& content) {

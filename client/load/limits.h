@@ -21,6 +21,8 @@ inline constexpr int64_t kLoadChatsMax = 1'000'000;
 // any context.
 inline constexpr int64_t kLoadTurnsMax = 1000;
 inline constexpr int64_t kLoadTokensMax = int64_t{1} << 20;
+// The pause between two looks at a service that does not serve yet.
+inline constexpr int kReadyPollMs = 200;
 // A file of questions or of recorded answers.
 inline constexpr int64_t kLoadFileBytesMax = int64_t{1} << 30;
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -50,6 +52,28 @@ Question Spelling(Random* random) {
   return {text, word};
 }
 
+// The value of a message of ShareGPT's; null where it is of nobody whom `from` names.
+const std::string* ValueFrom(const Json& messages, size_t i,
+                             std::initializer_list<const char*> from) {
+  if (i >= messages.size() || !messages[i].is_object()) return nullptr;
+  const auto who = messages[i].find("from"), value = messages[i].find("value");
+  const bool is_text = who != messages[i].end() && who->is_string() && value != messages[i].end() &&
+                       value->is_string();
+  if (!is_text) return nullptr;
+  const std::string& name = who->get_ref<const std::string&>();
+  return std::find(from.begin(), from.end(), name) == from.end()
+             ? nullptr
+             : &value->get_ref<const std::string&>();
+}
+
+// Of a conversation in ShareGPT's form; empty for one that is not a question and its answer.
+Question QuestionOf(const Json& messages) {
+  const std::string* const asked = ValueFrom(messages, 0, {"human", "user"});
+  const std::string* const said = ValueFrom(messages, 1, {"gpt", "chatgpt", "assistant", "bing"});
+  if (asked == nullptr || said == nullptr) return {};
+  return {*asked, *said, /*is_known=*/false};
+}
+
 }  // namespace
 
 Question MakeQuestion(Random* random) {
@@ -72,6 +96,11 @@ absl::StatusOr<std::vector<Question>> ParseQuestions(const std::string& json,
   std::vector<Question> questions;
   for (size_t i = 0; i < list.size(); ++i) {
     const Json& entry = list[i];
+    if (entry.is_object() && entry.contains("conversations") && entry["conversations"].is_array()) {
+      Question question = QuestionOf(entry["conversations"]);
+      if (!question.text.empty()) questions.push_back(std::move(question));
+      continue;
+    }
     const bool complete =
         entry.is_object() && entry.contains("answer") && entry["answer"].is_string() &&
         entry.contains("messages") && entry["messages"].is_array() && !entry["messages"].empty() &&
@@ -83,6 +112,10 @@ absl::StatusOr<std::vector<Question>> ParseQuestions(const std::string& json,
     }
     questions.push_back({entry["messages"].back()["content"].get<std::string>(),
                          entry["answer"].get<std::string>()});
+  }
+  if (questions.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": no conversation begins with a question and its answer"));
   }
   return questions;
 }

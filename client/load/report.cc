@@ -59,6 +59,7 @@ void LoadReport::Add(const Turn& turn) {
   if (Good(turn)) ++good_;
   if (!turn.ids.empty()) first_token_.Add(turn.first_token);
   for (const Turn::Gap& gap : turn.gaps) token_gap_.Add(gap.gap / gap.tokens, gap.tokens);
+  if (turn.ids.size() > 1) mean_gap_.Add(turn.token_gap);
   total_.Add(turn.total);
   Cache& cache = cache_[turn.turn];
   ++cache.turns;
@@ -139,6 +140,49 @@ std::string LoadReport::ToText() const {
     absl::StrAppend(&out, "\nfailed: ", FormatCount(failures.time.count()), " with ",
                     absl::StatusCodeToString(code), ", the first: ", failures.example, "\n");
   }
+  return out;
+}
+
+std::string LoadReport::ToVllmText() const {
+  std::string out;
+  const auto heading = [&out](absl::string_view text, char fill) {
+    const size_t left = (50 - text.size()) / 2;
+    absl::StrAppend(&out, std::string(left, fill), text, std::string(50 - text.size() - left, fill),
+                    "\n");
+  };
+  const auto count = [&out](const char* name, int64_t value) {
+    absl::StrAppendFormat(&out, "%-40s %-10d\n", name, value);
+  };
+  const auto figure = [&out](const std::string& name, double value) {
+    absl::StrAppendFormat(&out, "%-40s %-10.2f\n", name, value);
+  };
+  const auto times = [&](const char* name, const Histogram& histogram) {
+    figure(absl::StrCat("Mean ", name, " (ms):"), Milliseconds(histogram.mean()));
+    figure(absl::StrCat("Median ", name, " (ms):"), Milliseconds(histogram.Quantile(0.5)));
+    figure(absl::StrCat("P99 ", name, " (ms):"), Milliseconds(histogram.Quantile(0.99)));
+  };
+  int64_t failed = 0;
+  for (const auto& [code, failures] : failures_) failed += failures.time.count();
+  const int64_t input = Total().prompt_tokens;
+  heading(" Serving Benchmark Result ", '=');
+  count("Successful requests:", succeeded_);
+  count("Failed requests:", failed);
+  figure("Benchmark duration (s):", Seconds(elapsed_));
+  count("Total input tokens:", input);
+  count("Total generated tokens:", output_tokens_);
+  figure("Request throughput (req/s):", PerSecond(succeeded_, elapsed_));
+  if (slo_.first_token || slo_.token_gap) {
+    figure("Request goodput (req/s):", PerSecond(good_, elapsed_));
+  }
+  figure("Output token throughput (tok/s):", PerSecond(output_tokens_, elapsed_));
+  figure("Total token throughput (tok/s):", PerSecond(input + output_tokens_, elapsed_));
+  heading("Time to First Token", '-');
+  times("TTFT", first_token_);
+  heading("Time per Output Token (excl. 1st token)", '-');
+  times("TPOT", mean_gap_);
+  heading("Inter-token Latency", '-');
+  times("ITL", token_gap_);
+  heading("", '=');
   return out;
 }
 

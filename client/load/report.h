@@ -37,6 +37,9 @@ class LoadReport {
   std::string ToText() const;
   nlohmann::ordered_json ToJson() const;
 
+  // The figures under the names and in the order of `vllm bench serve`.
+  std::string ToVllmText() const;
+
  private:
   // Prompt tokens of the turns that were a chat's nth.
   struct Cache {
@@ -62,6 +65,7 @@ class LoadReport {
   int64_t answers_right_ = 0;
   Histogram first_token_;
   Histogram token_gap_;
+  Histogram mean_gap_;  // of each turn with two tokens and more
   Histogram total_;
   std::map<int32_t, Cache> cache_;  // by turn
   std::map<absl::StatusCode, Failures> failures_;
