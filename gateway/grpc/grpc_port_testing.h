@@ -157,7 +157,7 @@ class GrpcPortTest : public ::testing::Test {
     server_ = builder.BuildAndStart();
     auto client = client::Client::Create({.address = absl::StrCat("127.0.0.1:", port)});
     CHECK(client.ok()) << client.status();
-    upstream_ = std::make_unique<Upstream>(*std::move(client));
+    upstream_ = std::make_unique<Upstream>(*std::move(client), /*has_tenants=*/false);
     ASSERT_TRUE(Soon([this] { return upstream_->model()->ready(); }));
   }
   void TearDown() override {
