@@ -32,7 +32,6 @@ Automaton::StateId Automaton::Intern(std::span<const Reading> readings) {
     states_.emplace_back().complete =
         std::any_of(readings.begin(), readings.end(),
                     [&](const Reading& reading) { return reading.node == graph_.end; });
-    work_ += 4;
   }
   return number;
 }
@@ -47,24 +46,31 @@ absl::StatusOr<Automaton::StateId> Automaton::Start() {
 
 absl::StatusOr<Automaton::StateId> Automaton::Step(StateId state, uint8_t byte) {
   const StateId known = states_[state].next.Find(byte);
-  if (known != kUnknown) return known;
-  ++work_;
+  if (known != kUnknown) {
+    CountStep(state, byte);
+    if (Exhausted()) return ExhaustedError();
+    return known;
+  }
+  const bool first = touched_.First(&states_[state].touch, byte);
   const std::span<const Reading> readings = (*sets_)[state];
+  work_ += first ? 1 : 0;
   // Found again faster than remembered.
   if (std::none_of(readings.begin(), readings.end(),
                    [&](const Reading& reading) { return MayTake(reading, byte); })) {
     return kDead;
   }
+  work_ += static_cast<int64_t>(readings.size());
   if (Exhausted()) return ExhaustedError();
   std::vector<Reading> after;
   bool close = false;
   for (const Reading& reading : readings) {
-    ++work_;
     if (const std::optional<Reading> next = StepReading(reading, byte)) {
       after.push_back(*next);
       close |= !TakesByte(*next);
     }
   }
+  const int64_t before = work_;
+  work_ += 4;
   if (close) {
     after = Close(after);
     if (Exhausted() || after.size() > kReadingsMax) return ExhaustedError();
@@ -73,8 +79,21 @@ absl::StatusOr<Automaton::StateId> Automaton::Step(StateId state, uint8_t byte) 
     after.erase(std::unique(after.begin(), after.end()), after.end());
   }
   const StateId next = Intern(after);  // of none: kDead
-  table_bytes_ += states_[state].next.Add(byte, next);
+  Transitions& steps = states_[state].next;
+  table_bytes_ += steps.Add(byte, next, work_ - before);
+  work_ = before + steps.CostOf(byte);
+  if (Exhausted()) return ExhaustedError();
   return next;
+}
+
+void Automaton::CountStep(StateId state, uint8_t byte) {
+  if (!touched_.First(&states_[state].touch, byte)) return;
+  const std::span<const Reading> readings = (*sets_)[state];
+  work_ += 1 + static_cast<int64_t>(readings.size()) + states_[state].next.CostOf(byte);
+  // Steps of strings are counted by themselves, as several states share them.
+  for (const Reading& reading : readings) {
+    if (graph_.nodes[reading.node].kind == NodeKind::kString) StepReading(reading, byte);
+  }
 }
 
 bool Automaton::MayTake(const Reading& reading, uint8_t byte) const {

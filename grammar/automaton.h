@@ -15,6 +15,7 @@
 #include "grammar/readings.h"
 #include "grammar/token_mask.h"
 #include "grammar/token_trie.h"
+#include "grammar/touched.h"
 #include "grammar/transitions.h"
 
 namespace tutti::grammar {
@@ -54,8 +55,6 @@ class Automaton {
   // Until the next one states keep their numbers.
   // Errors: ResourceExhausted where what is kept alone is too much.
   absl::Status BeginOperation();
-  // Sets the work to zero within an operation: a long text is many.
-  void ContinueOperation() { work_ = 0; }
 
   // Errors of all of these: ResourceExhausted when the operation needs more work than
   // kOperationWorkMax, or more memory than it may; that is where the grammar is ambiguous beyond
@@ -80,9 +79,16 @@ class Automaton {
   static constexpr StateId kUnknown = Transitions::kUnknown;
   struct State {
     Transitions next;
+    Touch touch;               // of bytes
     StateId alike = kUnknown;  // a state with the same mask
     uint32_t mask = 0;         // in masks_, and one more; 0: not made
     bool complete = false;
+  };
+  // How many bytes of a family a state takes, or not, as far as it is known; and what that took.
+  struct FamilyReach {
+    uint32_t most = 0;
+    int64_t cost = 0;
+    uint64_t counted_in = 0;  // the last operation
   };
 
   // Completes a set of readings by those that are reached without a byte.
@@ -99,6 +105,8 @@ class Automaton {
   // without a byte; in order.
   std::vector<Reading> Close(const std::vector<Reading>& readings);
 
+  // Counts a step that is remembered, the first time in an operation, as if it were not.
+  void CountStep(StateId state, uint8_t byte);
   // Whether the reading, behind a byte, is one that takes another and nothing else.
   bool TakesByte(const Reading& reading) const;
   // False: it does not take the byte. Costs next to nothing.
@@ -114,6 +122,9 @@ class Automaton {
   DecoderState AlikeCharacter(uint32_t string, DecoderState state,
                               const PossibleCharacters& possible);
   uint32_t StepCharacter(uint32_t string, uint32_t state, uint32_t character_class);
+  // The same, adding all that it takes to `cost`, also where it was looked at before.
+  uint32_t StepCharacterFor(uint32_t string, uint32_t state, uint32_t character_class,
+                            int64_t* cost);
   bool AcceptsString(uint32_t string, uint32_t state);
   StringStates& StatesOf(uint32_t string);
   const CharClasses& ClassesOf(uint32_t string) const;
@@ -129,7 +140,7 @@ class Automaton {
   // that is not seen soon.
   bool TakesFamily(StateId state, ByteFamily family, size_t bytes);
   // How many of them, as far as `bytes`; 255: any number.
-  uint32_t StringReach(const Reading& reading, ByteFamily family, size_t bytes);
+  uint32_t StringReach(const Reading& reading, ByteFamily family, size_t bytes, int64_t* cost);
   uint32_t FreeReach(const Reading& reading, ByteFamily family, size_t bytes) const;
   absl::Status Walk(StateId state, const TokenTrie::Part& part, std::vector<uint32_t>* mask);
 
@@ -142,8 +153,8 @@ class Automaton {
   std::vector<std::unique_ptr<StringStates>> strings_;
   absl::flat_hash_map<uint32_t, uint32_t> alike_returns_;
   absl::flat_hash_map<uint64_t, DecoderState> alike_characters_;  // by string, class and what lacks
-  // Of states: how many bytes of a family they take, or do not, as far as it is known.
-  absl::flat_hash_map<uint64_t, uint16_t> families_;
+  // By state and family.
+  absl::flat_hash_map<uint64_t, FamilyReach> families_;
   std::vector<TokenMask> masks_;
   std::vector<StateId> places_;  // of Places
   std::vector<uint32_t> free_places_;
@@ -152,7 +163,10 @@ class Automaton {
   size_t mask_bytes_ = 0;
   size_t string_bytes_ = 0;
   size_t bytes_max_;
+  // Of the operation: a function of the grammar, the vocabulary and the text, and not of what is
+  // remembered, so that whether it is too much is one, too.
   int64_t work_ = 0;
+  Touched touched_;
   uint64_t forgotten_ = 0;
 };
 

@@ -72,7 +72,6 @@ uint32_t Automaton::AlikeReturns(uint32_t returns) {
     }
     if (!ready) continue;
     work.pop_back();
-    ++work_;
     std::sort(alike.begin(), alike.end());
     alike.erase(std::unique(alike.begin(), alike.end()), alike.end());
     const uint32_t number = returns_->Add(alike);
@@ -83,10 +82,10 @@ uint32_t Automaton::AlikeReturns(uint32_t returns) {
 }
 
 Automaton::StateId Automaton::AlikeState(StateId state) {
+  work_ += static_cast<int64_t>((*sets_)[state].size());
   if (states_[state].alike != kUnknown) return states_[state].alike;
   std::vector<Reading> readings;
   for (const Reading& reading : (*sets_)[state]) readings.push_back(Alike(reading));
-  work_ += static_cast<int64_t>(readings.size());
   std::sort(readings.begin(), readings.end());
   readings.erase(std::unique(readings.begin(), readings.end()), readings.end());
   const StateId alike = Intern(readings);
@@ -117,25 +116,30 @@ size_t Automaton::PlainCharacters(StateId state, bool* alone) {
 bool Automaton::TakesFamily(StateId state, ByteFamily family, size_t bytes) {
   const std::span<const Reading> readings = (*sets_)[state];
   if (readings.size() > 4) return false;
-  // In the low half what it takes, in the high half what it does not.
-  uint16_t& known = families_[uint64_t{state} << 8 | static_cast<uint8_t>(family)];
-  if (bytes <= (known & 0xFF)) return true;
-  if (known >> 8 != 0 && bytes >= known >> 8) return false;
-  // More is found out than is asked, because the next ones ask for more.
-  const size_t asked = std::max(bytes, kReachBytes);
-  uint32_t most = 0;
-  for (const Reading& reading : readings) {
-    const Node& node = graph_.nodes[reading.node];
-    if (node.kind == NodeKind::kString) most = std::max(most, StringReach(reading, family, asked));
-    if (node.kind == NodeKind::kFree) most = std::max(most, FreeReach(reading, family, asked));
+  const auto [found, is_new] =
+      families_.try_emplace(uint64_t{state} << 8 | static_cast<uint8_t>(family));
+  FamilyReach reach = found->second;
+  if (is_new) {
+    reach.cost = 2;
+    for (const Reading& reading : readings) {
+      const Node& node = graph_.nodes[reading.node];
+      uint32_t own = 0;
+      if (node.kind == NodeKind::kString) {
+        own = StringReach(reading, family, kReachBytes, &reach.cost);
+      } else if (node.kind == NodeKind::kFree) {
+        own = FreeReach(reading, family, kReachBytes);
+      }
+      reach.most = std::max(reach.most, own);
+    }
   }
-  work_ += 2;
-  const bool takes = bytes <= most;
-  known = static_cast<uint16_t>((most < asked ? (most + 1) << 8 : 0) | most);
-  return takes;
+  if (reach.counted_in != touched_.operation()) work_ += reach.cost;
+  reach.counted_in = touched_.operation();
+  families_[uint64_t{state} << 8 | static_cast<uint8_t>(family)] = reach;
+  return bytes <= reach.most;
 }
 
-uint32_t Automaton::StringReach(const Reading& reading, ByteFamily family, size_t bytes) {
+uint32_t Automaton::StringReach(const Reading& reading, ByteFamily family, size_t bytes,
+                                int64_t* cost) {
   const uint32_t string = graph_.nodes[reading.node].arg;
   const StringMachine& machine = graph_.strings[string].machine;
   const CharClasses& classes = ClassesOf(string);
@@ -147,13 +151,13 @@ uint32_t Automaton::StringReach(const Reading& reading, ByteFamily family, size_
   const auto take = [&](std::span<const CharRange> ranges) {
     next.clear();
     ++length;
-    work_ += static_cast<int64_t>(at.size());
+    *cost += static_cast<int64_t>(at.size());
     bool all = true;
     for (const uint32_t state : at) {
       for (const CharRange& range : ranges) {
         all &= !classes.Any(range.first, range.last, [&](uint32_t c) {
           ++steps;
-          const uint32_t after = StepCharacter(string, state, c);
+          const uint32_t after = StepCharacterFor(string, state, c, cost);
           if (std::find(next.begin(), next.end(), after) != next.end()) return false;
           next.push_back(after);
           return steps > kReachStepsMax || !machine.Alive(after, length);
@@ -218,10 +222,7 @@ absl::Status Automaton::Walk(StateId state, const TokenTrie::Part& part,
   for (uint32_t i = 0; i < part.size();) {
     const TokenTrie::Node& node = part.nodes[i];
     const StateId from = path[node.depth - 1];
-    StateId next = states_[from].next.Find(node.byte);
-    if (next == kUnknown) {
-      TUTTI_ASSIGN_OR_RETURN(next, Step(from, node.byte));
-    }
+    TUTTI_ASSIGN_OR_RETURN(const StateId next, Step(from, node.byte));
     if (next == kDead) {
       i = node.behind;
       continue;
@@ -229,6 +230,7 @@ absl::Status Automaton::Walk(StateId state, const TokenTrie::Part& part,
     path[node.depth] = next;
     const bool all = node.behind > i + kManyNodes && node.below != ByteFamily::kOthers &&
                      TakesFamily(next, node.below, node.height);
+    if (work_ > kOperationWorkMax) return ExhaustedError();
     const uint32_t behind = all ? node.behind : i + 1;
     for (uint32_t t = node.ids_begin; t < part.nodes[behind].ids_begin; ++t) {
       const auto id = static_cast<uint32_t>(part.ids[t]);
@@ -246,6 +248,7 @@ absl::StatusOr<const TokenMask*> Automaton::Mask(StateId state) {
   bool alone = false;
   const size_t plain = PlainCharacters(alike, &alone);
   if (plain > 0 && tokens_->plain_characters_max() > 0) mask = tokens_->PlainUpTo(plain);
+  if (Exhausted()) return ExhaustedError();
   if (plain < tokens_->plain_characters_max() && !(alone && plain > 0)) {
     TUTTI_RETURN_IF_ERROR(Walk(alike, tokens_->plain(), &mask));
   }

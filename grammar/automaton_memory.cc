@@ -133,6 +133,7 @@ size_t Automaton::bytes() const {
 
 absl::Status Automaton::BeginOperation() {
   work_ = 0;
+  touched_.BeginOperation();
   return bytes() - mask_bytes_ > bytes_max_ ? Forget() : absl::OkStatus();
 }
 

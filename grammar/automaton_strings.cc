@@ -21,10 +21,19 @@ uint32_t Automaton::StepCharacter(uint32_t string, uint32_t state, uint32_t char
   const StringStates* explored = graph_.strings[string].machine.explored();
   if (explored != nullptr) return explored->Known(state, character_class);
   StringStates& states = StatesOf(string);
-  const uint32_t known = states.Known(state, character_class);
-  if (known != StringStates::kUnknown) return known;
   const size_t before = states.bytes();
-  const uint32_t next = states.Step(state, character_class, &work_);
+  const uint32_t next = states.StepOnce(state, character_class, &touched_, &work_);
+  string_bytes_ += states.bytes() - before;
+  return next;
+}
+
+uint32_t Automaton::StepCharacterFor(uint32_t string, uint32_t state, uint32_t character_class,
+                                     int64_t* cost) {
+  const StringStates* explored = graph_.strings[string].machine.explored();
+  if (explored != nullptr) return explored->Known(state, character_class);
+  StringStates& states = StatesOf(string);
+  const size_t before = states.bytes();
+  const uint32_t next = states.Step(state, character_class, cost);
   string_bytes_ += states.bytes() - before;
   return next;
 }

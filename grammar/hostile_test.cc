@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "grammar/grammar_testing.h"
@@ -161,6 +165,61 @@ TEST(HostileTest, AmbiguityEndsWithWords) {
       "s ::= (p | q){0,4000}\np ::= [a]{0,300} \"a\"\nq ::= (\"a\" | \"aa\" | \"aaa\"){1,900}";
   const std::string outcome = Meet(SourceKind::kEbnf, source, std::string(600, 'a'));
   EXPECT_THAT(outcome, testing::AnyOf("served", HasSubstr("too many ways")));
+}
+
+// What is remembered makes an operation shorter, and must not make it possible: streams would end
+// on a worker that has met less. The first masks of these take nearly all that they may, on either
+// side of the limit.
+TEST(HostileTest, WhatIsTooMuchDoesNotDependOnWhatCameBefore) {
+  std::vector<std::string> tokens;
+  for (int b = 0; b < 256; ++b) tokens.emplace_back(1, static_cast<char>(b));
+  const std::string letters = " abcdefghijklmnopqrstuvwxyz";
+  for (const char a : letters) {
+    for (const char b : letters) {
+      for (const char c : letters) tokens.push_back({a, b, c});
+      tokens.push_back({a, b});
+    }
+  }
+  const std::vector<std::string_view> views(tokens.begin(), tokens.end());
+  const std::vector<TokenId> ends = {static_cast<TokenId>(tokens.size())};
+  auto trie = TokenTrie::Create(views, ends, ends[0] + 1);
+  ASSERT_TRUE(trie.ok()) << trie.status();
+  const auto vocabulary = std::make_shared<const TokenTrie>(*std::move(trie));
+  int refused = 0, made = 0;
+  for (int size : {3, 10, 30, 100, 300, 1000, 3000}) {
+    const std::pair<SourceKind, std::string> sources[] = {
+        {SourceKind::kRegex, absl::StrCat("(a|b|c|[a-z ])*e([a-z ]){", size, "}")},
+        {SourceKind::kRegex, absl::StrCat("(?:[a-z]?[ -~]?){", size, "}")},
+        {SourceKind::kEbnf, absl::StrCat("root ::= ([a-z ]{0,", size, "} \"a\" | [a-z ]{1,",
+                                         size + 100, "} \"b\")* \"x\"")},
+        {SourceKind::kEbnf, absl::StrCat("root ::= (w | v){0,", size, "}\nw ::= [a-z ]{1,40} | ",
+                                         "[a-z]{1,30}\nv ::= \"a\"{1,30} | [a-z]{2,50}")}};
+    for (const auto& [kind, source] : sources) {
+      const auto grammar = Grammar::Create({kind, source});
+      if (!grammar.ok()) continue;
+      const auto automaton = std::make_shared<Automaton>(*grammar, vocabulary);
+      std::vector<uint32_t> mask(automaton->tokens().words()), first;
+      for (const std::string text : {"", "ee", "the ", ""}) {
+        // As by one that has met nothing.
+        Matcher fresh(std::make_shared<Automaton>(*grammar, vocabulary));
+        const bool accepted = fresh.Accept(text).ok();
+        const absl::Status expected = accepted ? fresh.Mask(mask) : absl::OkStatus();
+        first = mask;
+        for (int again = 0; again < 3; ++again) {
+          Matcher matcher(automaton);
+          ASSERT_EQ(matcher.Accept(text).ok(), accepted) << source << " '" << text << "' " << again;
+          if (!accepted) continue;
+          ASSERT_EQ(matcher.Mask(mask).ok(), expected.ok())
+              << source << " '" << text << "' " << again << ": " << matcher.work() << " units, "
+              << fresh.work();
+          if (expected.ok()) EXPECT_EQ(mask, first);
+        }
+        ++(accepted && expected.ok() ? made : refused);
+      }
+    }
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(made, 0);
 }
 
 }  // namespace

@@ -87,9 +87,10 @@ inline constexpr uint64_t kIntegerBoundMax = UINT64_MAX;
 // Bytes of whitespace between two parts of a JSON text, where the caller asks for it.
 inline constexpr int kWhitespaceBytesMax = 24;
 
-// Work of one operation of a matcher, in readings made or looked at; one takes some 20 to 100 ns.
-// Masks of the schemas of MaskBench take at most some 10,000.
-inline constexpr int64_t kOperationWorkMax = 200'000;
+// Work of one operation of a matcher, in readings made or looked at, as if nothing were remembered;
+// one takes some 20 to 100 ns. Masks of strings by patterns have been seen to take 300,000, those of
+// sources made to take long 44 ms before they are refused.
+inline constexpr int64_t kOperationWorkMax = 600'000;
 
 // Readings of one state: ways in which the text so far can be read. Those schemas have at most 100.
 inline constexpr size_t kReadingsMax = 2'000;

@@ -91,9 +91,13 @@ uint32_t StringStates::Intern(std::vector<uint32_t> parts) {
   if (added) {
     const bool table = classes_->size() <= kClassesOfTableMax;
     const size_t steps = table ? classes_->size() : 0;
-    bytes_ += 12 * parts.size() + 4 * steps + 160;
-    states_.push_back({std::move(parts), std::vector<uint32_t>(steps, kUnknown), accepts, false,
-                       static_cast<int8_t>(parts_.empty() ? 1 : -1)});
+    bytes_ += 12 * parts.size() + 8 * steps + 200;
+    State& state = states_.emplace_back();
+    state.parts = std::move(parts);
+    state.next.assign(steps, kUnknown);
+    state.costs.assign(steps, 0);
+    state.accepts = accepts;
+    state.anything = static_cast<int8_t>(parts_.empty() ? 1 : -1);
   }
   return found->second;
 }
@@ -103,29 +107,55 @@ uint32_t StringStates::Known(uint32_t state, uint32_t character_class) const {
   if (!from.next.empty()) return from.next[character_class];
   if (from.dead) return kDead;
   const auto found = steps_.find(uint64_t{state} << 32 | character_class);
-  return found == steps_.end() ? kUnknown : found->second;
+  return found == steps_.end() ? kUnknown : found->second.next;
+}
+
+int64_t StringStates::CostOf(uint32_t state, uint32_t character_class) const {
+  const State& from = states_[state];
+  if (!from.costs.empty()) return 1 + from.costs[character_class];
+  const auto found = steps_.find(uint64_t{state} << 32 | character_class);
+  return found == steps_.end() ? 1 : 1 + found->second.cost;
+}
+
+uint32_t StringStates::StepOnce(uint32_t state, uint32_t character_class, Touched* touched,
+                                int64_t* work) {
+  bool first = false;
+  if (classes_->size() <= kClassesOfTableMax) {
+    first = touched->First(&states_[state].touch, character_class);
+  } else {
+    if (touched_in_ != touched->operation()) touched_.clear();
+    touched_in_ = touched->operation();
+    first = touched_.insert(uint64_t{state} << 32 | character_class).second;
+  }
+  int64_t again = 0;
+  return Step(state, character_class, first ? work : &again);
 }
 
 uint32_t StringStates::Step(uint32_t state, uint32_t character_class, int64_t* work) {
-  ++*work;
   const uint32_t known = Known(state, character_class);
-  if (known != kUnknown) return known;
+  if (known != kUnknown) {
+    *work += CostOf(state, character_class);
+    return known;
+  }
+  int64_t cost = 8;
   std::vector<uint32_t> parts;
   const uint32_t character = classes_->Representative(character_class);
   for (size_t p = 0; p < parts_.size(); ++p) {
     const RegexProgram::Reached& reached = part_states_[p][states_[state].parts[p]].reached;
     const int64_t before = scratch_[p].visited;
     RegexProgram::Reached next = parts_[p].program->Step(reached.at, character, &scratch_[p]);
-    *work += 8 + (scratch_[p].visited - before) / 2 + static_cast<int64_t>(next.at.size() / 2);
+    cost += 8 + (scratch_[p].visited - before) / 2 + static_cast<int64_t>(next.at.size() / 2);
     parts.push_back(InternPart(p, std::move(next)));
   }
-  *work += 8;
+  *work += 1 + cost;
   const uint32_t next = Intern(std::move(parts));
   if (!states_[state].next.empty()) {
     states_[state].next[character_class] = next;
+    states_[state].costs[character_class] = static_cast<uint32_t>(cost);
   } else {
-    steps_.emplace(uint64_t{state} << 32 | character_class, next);
-    bytes_ += 24;
+    steps_.emplace(uint64_t{state} << 32 | character_class,
+                   Taken{next, static_cast<uint32_t>(cost)});
+    bytes_ += 28;
   }
   return next;
 }
@@ -140,25 +170,27 @@ uint32_t StringStates::Adopt(const StringStates& other, uint32_t state) {
 }
 
 bool StringStates::AllowsAnything(uint32_t state, int64_t* work) {
-  if (states_[state].anything >= 0) return states_[state].anything == 1;
   // Finitely many names never hold up a text that may be longer.
   if (parts_.size() == 1 && parts_.front().is_names && !parts_.front().matches) return true;
+  if (states_[state].anything >= 0) {
+    *work += states_[state].anything_cost;
+    return states_[state].anything == 1;
+  }
+  // What is known of others would make it shorter, and its cost a matter of what came before.
+  int64_t cost = 0;
   std::vector<uint32_t> reached = {state};
   std::set<uint32_t> seen = {state};
   bool anything = classes_->size() <= kAnythingStatesMax;
   for (size_t i = 0; i < reached.size() && anything; ++i) {
-    if (states_[reached[i]].anything == 1) continue;
     for (uint32_t c = 0; c < classes_->size() && anything; ++c) {
-      const uint32_t next = Step(reached[i], c, work);
+      const uint32_t next = Step(reached[i], c, &cost);
       if (seen.insert(next).second) reached.push_back(next);
-      anything =
-          next != kDead && states_[next].anything != 0 && reached.size() <= kAnythingStatesMax;
+      anything = next != kDead && reached.size() <= kAnythingStatesMax && cost <= kOperationWorkMax;
     }
   }
   states_[state].anything = anything ? 1 : 0;
-  if (anything) {
-    for (const uint32_t other : reached) states_[other].anything = 1;
-  }
+  states_[state].anything_cost = cost;
+  *work += cost;
   return anything;
 }
 

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 #include "grammar/build_work.h"
 #include "grammar/regex_program.h"
+#include "grammar/touched.h"
 
 namespace tutti::grammar {
 
@@ -37,15 +39,17 @@ class StringStates {
   size_t bytes() const { return bytes_; }
 
   bool Accepts(uint32_t state) const { return states_[state].accepts; }
-  // kDead: no text goes on like this.  Adds what it computes to `work`, some for every
-  // instruction looked at.
+  // kDead: no text goes on like this.  Adds what it takes when nothing is remembered to `work`,
+  // some for every instruction looked at.
   uint32_t Step(uint32_t state, uint32_t character_class, int64_t* work);
+  // The same, of which only the first time in an operation is added.
+  uint32_t StepOnce(uint32_t state, uint32_t character_class, Touched* touched, int64_t* work);
   // The same for a step taken before; kUnknown for others.
   uint32_t Known(uint32_t state, uint32_t character_class) const;
   // The number that a state of another automaton of the same parts has here.
   uint32_t Adopt(const StringStates& other, uint32_t state);
   // Whether no character leads from here into kDead, now or later, which is found by taking steps;
-  // false where that takes more than a few.
+  // false where that takes more than a few. Adds what it takes when nothing is remembered.
   bool AllowsAnything(uint32_t state, int64_t* work);
 
  private:
@@ -59,11 +63,16 @@ class StringStates {
   struct State {
     std::vector<uint32_t> parts;  // [parts] indexes of PartStates
     std::vector<uint32_t> next;   // [classes]; kUnknown; empty beyond kClassesOfTableMax
+    std::vector<uint32_t> costs;  // [classes] of these, what they took
+    Touch touch;                  // of classes, 256 of them for one that is looked at
+    int64_t anything_cost = 0;    // what AllowsAnything took
     bool accepts = false;
     bool dead = false;     // nothing leads on
     int8_t anything = -1;  // AllowsAnything: not yet asked, false, true
   };
   uint32_t InternPart(size_t part, RegexProgram::Reached reached);
+  // Of a step taken before: what Step added.
+  int64_t CostOf(uint32_t state, uint32_t character_class) const;
   uint32_t Intern(std::vector<uint32_t> parts);
 
   std::vector<StringPart> parts_;
@@ -73,7 +82,14 @@ class StringStates {
   std::vector<absl::flat_hash_map<std::vector<uint32_t>, uint32_t>> part_index_;
   std::vector<State> states_;
   absl::flat_hash_map<std::vector<uint32_t>, uint32_t> index_;
-  absl::flat_hash_map<uint64_t, uint32_t> steps_;  // by state and class, where there is no table
+  struct Taken {
+    uint32_t next = kUnknown;
+    uint32_t cost = 0;
+  };
+  absl::flat_hash_map<uint64_t, Taken> steps_;  // by state and class, where there is no table
+  // The steps of the last operation that were looked at, where there is no table.
+  absl::flat_hash_set<uint64_t> touched_;
+  uint64_t touched_in_ = 0;
   size_t bytes_ = 0;
 };
 
