@@ -17,9 +17,9 @@ bool NumericFaults::Begin(const Batch& batch, std::span<const float> out, const 
     if (!std::isfinite(out[row])) rows.push_back(row);
   }
   for (size_t i = 0; i < sampled.size(); ++i) {
-    // What a grammar ended is no loss of numbers.
-    const auto& grammar = batch.sample_rows[i].sequence->grammar;
-    if (grammar != nullptr && !grammar->end().ok()) continue;
+    // What a grammar ended is no loss of numbers. Of another rank's doing it looks like one, and
+    // all ranks must agree whether layers are computed once more: they exchange rows for that.
+    if (batch.sample_rows[i].sequence->grammar != nullptr) continue;
     if (sampled[i].token() < 0) rows.push_back(batch.sample_rows[i].row);
   }
   if (rows.empty()) return false;

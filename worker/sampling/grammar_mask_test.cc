@@ -6,9 +6,11 @@
 
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "worker/numeric_faults.h"
 #include "worker/sampling/sampler.h"
 #include "worker/sampling/toy_vocabulary_testing.h"
 #include "worker/sequence_table.h"
@@ -136,6 +138,25 @@ TEST_P(GrammarMaskTest, LostNumbersAreSaidToBe) {
   const SequenceState* const sequence = Add({}, "[a-c]");
   EXPECT_EQ(Sample({lost}, {sequence})[0].token(), -1);
   EXPECT_TRUE(sequence->grammar->end().ok()) << sequence->grammar->end();
+}
+
+// Where another rank ran out of what its grammar may use, this one sees numbers that are lost. It
+// must not begin to look for the layer: nobody would answer it.
+TEST_P(GrammarMaskTest, NoLayerIsLookedForWhereAnotherRankEndedTheAnswer) {
+  const SequenceState* const by_grammar = Add({}, "[a-c]");
+  const SequenceState* const free = Add({});
+  std::vector<v1::SampledToken> sampled(1);
+  sampled[0].set_token(-1);
+  for (const SequenceState* const sequence : {by_grammar, free}) {
+    Batch batch;
+    batch.rows = 1;
+    batch.sequences = {sequence->id};
+    batch.row_begin = {0, 1};
+    batch.sample_rows = {{0, sequence}};
+    NumericFaults faults;
+    const auto none = [] { return std::span<const float>(); };
+    EXPECT_EQ(faults.Begin(batch, {}, none, sampled), sequence == free);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, GrammarMaskTest, ::testing::Values("reference", "cpu"));
