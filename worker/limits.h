@@ -60,6 +60,9 @@ inline constexpr int64_t kGrammarBytesMax = int64_t{256} << 20;
 inline constexpr int64_t kGrammarsKept = 256;
 // What a source is written out to beside its graph's nodes: texts, and expressions as instructions.
 inline constexpr size_t kGrammarBytesPerSourceByte = 8;
+// Tokens of an output that is read again between two signs of life: one takes 5 ms, and some of
+// grammars that are made for it 20, of the second in which the executor must be heard of.
+inline constexpr size_t kFedTokensPerTell = 16;
 // The one that waits for a mask looks this often whether the maker moves.
 inline constexpr std::chrono::milliseconds kMaskLookInterval{50};
 

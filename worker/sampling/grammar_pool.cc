@@ -113,7 +113,7 @@ void GrammarPool::Ask(const std::shared_ptr<MaskedAnswer>& answer, std::span<con
   }
   Post(/*urgent=*/true,
        [this, answer, ids = std::vector<TokenId>(more.begin(), more.end())]() mutable {
-         maker_->Make(answer, ids);
+         maker_->Make(answer, ids, [this] { CountMove(); });
          const MutexLock lock(&mutex_);
          answer->asked = false;
        });
@@ -121,12 +121,12 @@ void GrammarPool::Ask(const std::shared_ptr<MaskedAnswer>& answer, std::span<con
 
 void GrammarPool::Wait(const MaskedAnswer& answer, const GrammarAnswer::Progress& progress) {
   const MutexLock lock(&mutex_);
-  uint64_t told = jobs_done_;
+  uint64_t told = moves_;
   while (answer.asked) {
     done_.WaitUntil(&mutex_, std::chrono::steady_clock::now() + kMaskLookInterval);
     // Whoever watches the executor hears of the thread's moves, and of nothing if it is stuck.
-    if (jobs_done_ != told && progress) progress();
-    told = jobs_done_;
+    if (moves_ != told && progress) progress();
+    told = moves_;
   }
 }
 
@@ -152,12 +152,16 @@ void GrammarPool::Run() {
       jobs.pop_front();
     }
     job();
-    {
-      const MutexLock lock(&mutex_);
-      ++jobs_done_;
-    }
-    done_.NotifyAll();
+    CountMove();
   }
+}
+
+void GrammarPool::CountMove() {
+  {
+    const MutexLock lock(&mutex_);
+    ++moves_;
+  }
+  done_.NotifyAll();
 }
 
 void GrammarPool::Write(metrics::Exposition* to) const { maker_->Write(to); }

@@ -84,6 +84,7 @@ class GrammarPool {
   // Masks go before grammars that are needed later.
   void Post(bool urgent, Job job);
   void Run();
+  void CountMove();
   void Ask(const std::shared_ptr<MaskedAnswer>& answer, std::span<const TokenId> more);
   void Wait(const MaskedAnswer& answer, const GrammarAnswer::Progress& progress);
 
@@ -95,7 +96,7 @@ class GrammarPool {
   Mutex mutex_;
   ConditionVariable posted_, done_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t jobs_done_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t moves_ ABSL_GUARDED_BY(mutex_) = 0;  // jobs done, and parts of long ones
   std::deque<Job> urgent_ ABSL_GUARDED_BY(mutex_);
   std::deque<Job> others_ ABSL_GUARDED_BY(mutex_);
 };

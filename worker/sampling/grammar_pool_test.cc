@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/limits.h"
 #include "worker/sampling/grammar_cache.h"
 #include "worker/sampling/mask_maker.h"
 #include "worker/sampling/toy_vocabulary_testing.h"
@@ -215,6 +216,19 @@ TEST(MaskMakerTest, ForgettingChangesNoMask) {
     return all;
   };
   EXPECT_EQ(masks(1), masks(int64_t{1} << 40));
+}
+
+// What is read again after a loss may take longer than the executor may be silent.
+TEST(MaskMakerTest, TellsThatItMovesWhileALongOutputIsReadAgain) {
+  MaskMaker maker({.bytes = kGrammarBytesMax, .grammars = kGrammarsKept});
+  maker.SetVocabulary(ToyVocabulary(kTokens), kTokens);
+  const auto answer = std::make_shared<MaskedAnswer>();
+  answer->source = Regex("a*");
+  int told = 0;
+  maker.Make(answer, std::vector<TokenId>(4 * kFedTokensPerTell, Char('a')), [&] { ++told; });
+  EXPECT_TRUE(answer->status.ok()) << answer->status;
+  EXPECT_EQ(told, 4);
+  maker.Forget(answer);
 }
 
 TEST(GrammarCacheTest, EqualSourcesShareAnAutomatonAndOldOnesGo) {

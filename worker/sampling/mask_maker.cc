@@ -79,11 +79,12 @@ void MaskMaker::Begin(const std::shared_ptr<MaskedAnswer>& answer) {
   grammars_ = cache_.size();
 }
 
-void MaskMaker::Make(const std::shared_ptr<MaskedAnswer>& answer, std::span<const TokenId> more) {
+void MaskMaker::Make(const std::shared_ptr<MaskedAnswer>& answer, std::span<const TokenId> more,
+                     const Progress& progress) {
   Begin(answer);
   if (!answer->status.ok()) return;
   const auto begin = std::chrono::steady_clock::now();
-  answer->status = Mask(answer.get(), more);
+  answer->status = Mask(answer.get(), more, progress);
   mask_seconds_.Observe(
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   if (!answer->status.ok()) undrawable_.Add();
@@ -92,7 +93,8 @@ void MaskMaker::Make(const std::shared_ptr<MaskedAnswer>& answer, std::span<cons
   bytes_ = cache_.bytes();
 }
 
-absl::Status MaskMaker::Mask(MaskedAnswer* answer, std::span<const TokenId> more) {
+absl::Status MaskMaker::Mask(MaskedAnswer* answer, std::span<const TokenId> more,
+                             const Progress& progress) {
   size_t from = answer->ids.size();
   answer->ids.insert(answer->ids.end(), more.begin(), more.end());
   if (!answer->matcher || answer->generation != answer->entry->generation()) {
@@ -100,7 +102,7 @@ absl::Status MaskMaker::Mask(MaskedAnswer* answer, std::span<const TokenId> more
     answer->generation = answer->entry->generation();
     from = 0;
   }
-  TUTTI_RETURN_IF_ERROR(Feed(answer, from));
+  TUTTI_RETURN_IF_ERROR(Feed(answer, from, progress));
   answer->mask.resize(answer->entry->tokens().words());
   if (absl::Status made = answer->matcher->Mask(answer->mask); !made.ok()) {
     return Annotate(made,
@@ -113,8 +115,9 @@ absl::Status MaskMaker::Mask(MaskedAnswer* answer, std::span<const TokenId> more
                    " of the output"));
 }
 
-absl::Status MaskMaker::Feed(MaskedAnswer* answer, size_t from) {
+absl::Status MaskMaker::Feed(MaskedAnswer* answer, size_t from, const Progress& progress) {
   for (size_t i = from; i < answer->ids.size(); ++i) {
+    if (progress && (i - from) % kFedTokensPerTell == kFedTokensPerTell - 1) progress();
     const absl::Status taken = answer->matcher->AcceptToken(answer->ids[i]);
     if (!taken.ok())
       return Annotate(taken, absl::StrCat("the grammar, at token ", i, " of the output"));

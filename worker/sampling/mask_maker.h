@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -53,17 +54,21 @@ class MaskMaker {
 
   // Makes its grammar.
   void Begin(const std::shared_ptr<MaskedAnswer>& answer);
+  // Told while a long output is read again.
+  using Progress = std::function<void()>;
+
   // The mask of the token behind its output and `more`, into answer->mask; or answer->status, which
   // stays.
-  void Make(const std::shared_ptr<MaskedAnswer>& answer, std::span<const TokenId> more);
+  void Make(const std::shared_ptr<MaskedAnswer>& answer, std::span<const TokenId> more,
+            const Progress& progress = nullptr);
   void Forget(const std::shared_ptr<MaskedAnswer>& answer);
 
   // Thread: any.
   void Write(metrics::Exposition* to) const;
 
  private:
-  absl::Status Mask(MaskedAnswer* answer, std::span<const TokenId> more);
-  absl::Status Feed(MaskedAnswer* answer, size_t from);
+  absl::Status Mask(MaskedAnswer* answer, std::span<const TokenId> more, const Progress& progress);
+  absl::Status Feed(MaskedAnswer* answer, size_t from, const Progress& progress);
   void PlaceEnds(MaskedAnswer* answer) const;
   void DropStaleMatchers();
 
