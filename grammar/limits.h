@@ -88,8 +88,8 @@ inline constexpr uint64_t kIntegerBoundMax = UINT64_MAX;
 inline constexpr int kWhitespaceBytesMax = 24;
 
 // Work of one operation of a matcher, in readings made or looked at, as if nothing were remembered;
-// one takes some 20 to 100 ns. Masks of strings by patterns have been seen to take 300,000, those of
-// sources made to take long 44 ms before they are refused.
+// one takes some 20 to 100 ns. Masks of strings by patterns have been seen to take 300,000; those
+// of sources made to take long take 44 ms before they are refused.
 inline constexpr int64_t kOperationWorkMax = 600'000;
 
 // Readings of one state: ways in which the text so far can be read. Those schemas have at most 100.
