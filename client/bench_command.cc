@@ -203,11 +203,11 @@ int RunBench(const BenchFlags& flags) {
   });
   auto client = MakeClient(flags.service);
   if (!client.ok()) return Fail(client.status());
+  auto plan = MakePlan(flags, client->get());
+  if (!plan.ok()) return Fail(plan.status());
   if (auto status = AwaitService(flags.ready_within_s, client->get()); !status.ok()) {
     return Fail(status);
   }
-  auto plan = MakePlan(flags, client->get());
-  if (!plan.ok()) return Fail(plan.status());
 
   const SystemClock clock;
   LoadDriver driver(plan->driver, client->get(), &clock, [&](int64_t number) {

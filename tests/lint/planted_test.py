@@ -81,11 +81,12 @@ class LayersTest(PlantedTest):
 
 
     def test_a_readme_that_says_otherwise(self):
-        for text in ("May include: base, `kernels` (numbers), model, abseil.\n", "May include `base`, kernels and model; more text.\n",
+        for text in ("May include: base, `kernels` (numbers), text, model, abseil.\n",
+                     "May include `base`, kernels, text and model; more text.\n",
                      "# quant\n"):
             self.assert_clean(layers, {"quant/README.md": text})
         self.assert_found(layers, {"quant/README.md": "# quant\n\nMay include: base, model.\n"},
-                          "quant/README.md:3: quant may include base, kernels, model")
+                          "quant/README.md:3: quant may include base, kernels, text, model")
 
 
 class IncludeGraphTest(PlantedTest):
