@@ -128,7 +128,8 @@ absl::Status Automaton::Forget() {
 size_t Automaton::bytes() const {
   return sets_->bytes() + returns_->bytes() + table_bytes_ + mask_bytes_ + string_bytes_ +
          states_.capacity() * sizeof(State) + places_.capacity() * 8 +
-         (alike_returns_.capacity() + alike_characters_.capacity() + families_.capacity()) * 16;
+         (alike_returns_.capacity() + alike_characters_.capacity()) * 16 +
+         families_.capacity() * (sizeof(FamilyReach) + 16);
 }
 
 absl::Status Automaton::BeginOperation() {
