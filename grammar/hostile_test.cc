@@ -212,7 +212,9 @@ TEST(HostileTest, WhatIsTooMuchDoesNotDependOnWhatCameBefore) {
           ASSERT_EQ(matcher.Mask(mask).ok(), expected.ok())
               << source << " '" << text << "' " << again << ": " << matcher.work() << " units, "
               << fresh.work();
-          if (expected.ok()) EXPECT_EQ(mask, first);
+          if (expected.ok()) {
+            EXPECT_EQ(mask, first);
+          }
         }
         ++(accepted && expected.ok() ? made : refused);
       }

@@ -270,9 +270,13 @@ TEST(WholeAnswer, HasEmptyListsWhereNoTokenIsSeen) {
     whole.OnMessage(0, First(end, 1));
     const Json logprobs = Json::parse(whole.Body())["choices"][0]["logprobs"];
     for (const char* list : {"text_offset", "token_logprobs", "tokens", "top_logprobs"}) {
-      if (!chat) EXPECT_EQ(logprobs[list], Json::array());
+      if (!chat) {
+        EXPECT_EQ(logprobs[list], Json::array());
+      }
     }
-    if (chat) EXPECT_EQ(logprobs, Json({{"content", Json::array()}}));
+    if (chat) {
+      EXPECT_EQ(logprobs, Json({{"content", Json::array()}}));
+    }
   }
 }
 
