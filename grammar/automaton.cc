@@ -16,12 +16,17 @@ Automaton::Automaton(std::shared_ptr<const Grammar> grammar,
   Clear();
 }
 
-bool Automaton::Exhausted() const {
-  return work_ > kOperationWorkMax || seen_.size() > kReadingsMax * 4 ||
+bool Automaton::Exhausted() {
+  if (end_at_.has_value() && work_ >= look_at_) {
+    look_at_ = work_ + kWorkBetweenLooks;
+    is_late_ = is_late_ || std::chrono::steady_clock::now() >= *end_at_;
+  }
+  return is_late_ || work_ > kOperationWorkMax || seen_.size() > kReadingsMax * 4 ||
          sets_->bytes() + returns_->bytes() + table_bytes_ > bytes_max_ + kAutomatonBytesMax;
 }
 
 absl::Status Automaton::ExhaustedError() const {
+  if (is_late_) return absl::AbortedError("takes longer than was given for now");
   return absl::ResourceExhaustedError(
       "the text can be read by the grammar in too many ways to go on with it");
 }
@@ -36,10 +41,22 @@ Automaton::StateId Automaton::Intern(std::span<const Reading> readings) {
   return number;
 }
 
+uint32_t Automaton::InternReturns(std::span<const Return> returns) {
+  const uint32_t number = returns_->Add(returns);
+  if (number < depths_.size()) return number;
+  uint32_t deepest = 0;
+  for (const Return& to : returns) {
+    if (graph_.nodes[to.node].kind != NodeKind::kEnd)
+      deepest = std::max(deepest, depths_[to.returns] + 1u);
+  }
+  depths_.push_back(static_cast<uint16_t>(deepest));
+  return number;
+}
+
 absl::StatusOr<Automaton::StateId> Automaton::Start() {
   const std::vector<Return> end = {{graph_.end, 0, 0, 0}};
   const std::vector<Reading> readings =
-      Close({{graph_.rules[graph_.root], 0, 0, 0, returns_->Add(end)}});
+      Close({{graph_.rules[graph_.root], 0, 0, 0, InternReturns(end)}});
   if (Exhausted()) return ExhaustedError();
   return Intern(readings);
 }

@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "grammar/grammar.h"
 #include "grammar/readings.h"
@@ -51,6 +52,10 @@ class Automaton {
 
   Automaton(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> tokens);
 
+  // Operations end at this time, with Aborted and nothing changed that anybody can see: they would
+  // take longer than whoever asked can wait, and may be begun again. Nothing: when they are done.
+  void EndAt(std::optional<Instant> end) { end_at_ = end; }
+
   // Begins an operation of a matcher: sets its work to zero, and forgets if there is too much.
   // Until the next one states keep their numbers.
   // Errors: ResourceExhausted where what is kept alone is too much.
@@ -58,7 +63,7 @@ class Automaton {
 
   // Errors of all of these: ResourceExhausted when the operation needs more work than
   // kOperationWorkMax, or more memory than it may; that is where the grammar is ambiguous beyond
-  // measure.
+  // measure. Aborted: EndAt.
   absl::StatusOr<StateId> Start();
   // kDead: no text goes on like this.
   absl::StatusOr<StateId> Step(StateId state, uint8_t byte);
@@ -98,9 +103,10 @@ class Automaton {
 
   void Clear();
   absl::Status Forget();
-  bool Exhausted() const;
+  bool Exhausted();
   absl::Status ExhaustedError() const;
   StateId Intern(std::span<const Reading> readings);
+  uint32_t InternReturns(std::span<const Return> returns);
   // The readings that take a byte, and the end, of `readings` and of what is reached from them
   // without a byte; in order.
   std::vector<Reading> Close(const std::vector<Reading>& readings);
@@ -148,6 +154,7 @@ class Automaton {
   const std::shared_ptr<const TokenTrie> tokens_;
   const Graph& graph_;
   std::unique_ptr<Interned<Return>> returns_;
+  std::vector<uint16_t> depths_;  // of returns_: open calls
   std::unique_ptr<Interned<Reading>> sets_;
   std::vector<State> states_;  // numbered as sets_
   std::vector<std::unique_ptr<StringStates>> strings_;
@@ -166,6 +173,9 @@ class Automaton {
   // Of the operation: a function of the grammar, the vocabulary and the text, and not of what is
   // remembered, so that whether it is too much is one, too.
   int64_t work_ = 0;
+  int64_t look_at_ = 0;  // the work at which the clock is looked at again
+  bool is_late_ = false;
+  std::optional<Instant> end_at_;
   Touched touched_;
   uint64_t forgotten_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "grammar/automaton.h"
+#include "grammar/limits.h"
 
 namespace tutti::grammar {
 
@@ -32,7 +33,7 @@ class Automaton::Closure {
       std::sort(calls.returns.begin(), calls.returns.end());
       calls.returns.erase(std::unique(calls.returns.begin(), calls.returns.end()),
                           calls.returns.end());
-      const uint32_t returns = automaton_.returns_->Add(calls.returns);
+      const uint32_t returns = automaton_.InternReturns(calls.returns);
       Add({graph_.rules[calls.rule], 0, 0, 0, returns});
       Drain();
     }
@@ -57,6 +58,7 @@ class Automaton::Closure {
 
   void Call(RuleId rule, const Return& to) {
     if (!graph_.productive[rule] || !graph_.leads[to.node]) return;
+    if (automaton_.depths_[to.returns] + 1u >= kTextDepthMax) return;
     Calls& calls = callers_[{graph_.rank[rule], rule}];
     calls.rule = rule;
     calls.returns.push_back(to);

@@ -74,7 +74,7 @@ uint32_t Automaton::AlikeReturns(uint32_t returns) {
     work.pop_back();
     std::sort(alike.begin(), alike.end());
     alike.erase(std::unique(alike.begin(), alike.end()), alike.end());
-    const uint32_t number = returns_->Add(alike);
+    const uint32_t number = InternReturns(alike);
     alike_returns_[set] = number;
     alike_returns_[number] = number;
   }

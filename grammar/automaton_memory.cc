@@ -81,7 +81,7 @@ class Automaton::Mover {
         }
         if (!ready) continue;
         std::sort(moved.begin(), moved.end());
-        moved_returns_[set] = automaton_.returns_->Add(moved);
+        moved_returns_[set] = automaton_.InternReturns(moved);
       }
       work.pop_back();
     }
@@ -98,6 +98,7 @@ class Automaton::Mover {
 
 void Automaton::Clear() {
   returns_ = std::make_unique<Interned<Return>>();
+  depths_ = {};
   sets_ = std::make_unique<Interned<Reading>>();
   states_ = std::vector<State>();
   strings_.clear();
@@ -127,13 +128,15 @@ absl::Status Automaton::Forget() {
 
 size_t Automaton::bytes() const {
   return sets_->bytes() + returns_->bytes() + table_bytes_ + mask_bytes_ + string_bytes_ +
-         states_.capacity() * sizeof(State) + places_.capacity() * 8 +
+         states_.capacity() * sizeof(State) + depths_.capacity() * 2 + places_.capacity() * 8 +
          (alike_returns_.capacity() + alike_characters_.capacity()) * 16 +
          families_.capacity() * (sizeof(FamilyReach) + 16);
 }
 
 absl::Status Automaton::BeginOperation() {
   work_ = 0;
+  look_at_ = kWorkBetweenLooks;
+  is_late_ = false;
   touched_.BeginOperation();
   return bytes() - mask_bytes_ > bytes_max_ ? Forget() : absl::OkStatus();
 }

@@ -16,17 +16,21 @@ namespace tutti::grammar {
 
 class BuildWork {
  public:
+  // `given`: units, at most kBuildWorkMax.
+  explicit BuildWork(int64_t given = kBuildWorkMax) : given_(given) {}
+
   // For what is done already, or ends soon; Spend tells of it the next time.
   void Add(int64_t units) { spent_ += units; }
-  // ResourceExhausted beyond kBuildWorkMax, now and from then on.
+  // ResourceExhausted beyond what was given, now and from then on.
   absl::Status Spend(int64_t units) {
     spent_ += units;
-    if (spent_ <= kBuildWorkMax) return absl::OkStatus();
+    if (spent_ <= given_) return absl::OkStatus();
     return absl::ResourceExhaustedError("takes too much work to read");
   }
   int64_t spent() const { return spent_; }
 
  private:
+  const int64_t given_;
   int64_t spent_ = 0;
 };
 

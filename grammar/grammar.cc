@@ -15,7 +15,7 @@
 namespace tutti::grammar {
 namespace {
 
-Grammar::Digest DigestOf(const GrammarSource& source) {
+Grammar::Digest Sha256Of(const GrammarSource& source) {
   std::string all = {static_cast<char>(source.kind), static_cast<char>(source.whitespace)};
   for (const std::string* part : {&source.text, &source.preface.open, &source.preface.close}) {
     all += Concat(part->size(), " ", *part);
@@ -108,11 +108,17 @@ std::string_view NameOf(SourceKind kind) {
 
 }  // namespace
 
+Grammar::Digest Grammar::DigestOf(const GrammarSource& source) { return Sha256Of(source); }
+
 absl::StatusOr<std::shared_ptr<const Grammar>> Grammar::Create(const GrammarSource& source,
-                                                               int64_t* work) {
-  BuildWork spent;
+                                                               int64_t* work, int64_t work_max) {
+  BuildWork spent(work_max);
   absl::StatusOr<std::shared_ptr<const Grammar>> grammar = Make(source, &spent);
   if (work != nullptr) *work = spent.spent();
+  // Whatever a reader made of what it did not get to read.
+  if (!grammar.ok() && spent.spent() > work_max && work_max < kBuildWorkMax) {
+    return absl::AbortedError("takes more work than was given for now");
+  }
   return grammar;
 }
 

@@ -36,15 +36,19 @@ class Grammar {
  public:
   using Digest = std::array<uint8_t, 32>;
 
+  // Of all of the source, SHA-256: equal sources are equal grammars.
+  static Digest DigestOf(const GrammarSource& source);
+
   // Work is counted and bounded (kBuildWorkMax), for less than 100 ms.
   // Errors, with the place in the source (a JSON pointer and the keyword, or a byte):
   // InvalidArgument for a source that is none, asks for what is not served, or is satisfied by no
   // text; ResourceExhausted for one beyond the limits.
-  // `work`, where it is not null: what it took (BuildWork).
+  // `work`, where it is not null: what it took (BuildWork). `work_max`: where it is less than
+  // kBuildWorkMax and not enough, Aborted, and whoever can wait longer asks again with more.
   static absl::StatusOr<std::shared_ptr<const Grammar>> Create(const GrammarSource& source,
-                                                               int64_t* work = nullptr);
+                                                               int64_t* work = nullptr,
+                                                               int64_t work_max = kBuildWorkMax);
 
-  // Of all of the source, SHA-256: equal sources are equal grammars.
   const Digest& digest() const { return digest_; }
   const Graph& graph() const { return graph_; }
   // Texts of the special tokens that %special asks for: where a vocabulary lacks one, nothing may

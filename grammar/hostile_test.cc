@@ -117,8 +117,71 @@ TEST(HostileTest, ReferencesThatGoRound) {
                    "{\"$ref\":\"#/$defs/d0\",\"$defs\":{" + definitions + "}}", "[[1"),
               HasSubstr("more than 256 schemas in one place"));
   EXPECT_EQ(Meet(SourceKind::kJsonSchema, R"({"items":{"$ref":"#"},"type":"array"})",
-                 std::string(2000, '[')),
+                 std::string(kTextDepthMax - 1, '[')),
             "served");
+  EXPECT_THAT(Meet(SourceKind::kJsonSchema, R"({"items":{"$ref":"#"},"type":"array"})",
+                   std::string(2 * kTextDepthMax, '[')),
+              HasSubstr("does not allow byte"));
+}
+
+// Those who ask for deep texts keep no other text by the same grammar from going on.
+TEST(HostileTest, DeepTextsTakeNothingFromOthers) {
+  const auto automaton = MakeAutomaton(SourceKind::kJsonObject, "");
+  std::vector<Matcher> deep;
+  for (int i = 0; i < 300; ++i) {
+    Matcher& matcher = deep.emplace_back(automaton);
+    ASSERT_TRUE(matcher.Accept(absl::StrCat("{\"", i, "\":")).ok());
+    // As deep as may be, in more than one shape.
+    std::vector<uint32_t> mask(automaton->tokens().words());
+    for (int byte = 0; byte < 5'000; ++byte) {
+      if (!matcher.Accept((i >> (byte % 8) & 1) != 0 ? "[" : "{\"a\":").ok()) break;
+    }
+    ASSERT_LT(matcher.text().size(), 10'000u);
+    ASSERT_TRUE(matcher.Mask(mask).ok());
+  }
+  Matcher other(automaton);
+  EXPECT_TRUE(other.Accept("{\"name\":\"x\",\"list\":[1,2,{\"a\":null}]}").ok());
+  EXPECT_TRUE(*other.IsComplete());
+  EXPECT_LE(automaton->bytes(), 3 * kAutomatonBytesMax);
+}
+
+// Whoever has no time for an operation may begin it again, or have another do it.
+TEST(HostileTest, WhatTakesTooLongForNowCanBeBegunAgain) {
+  const std::string source = "s ::= p{0,100000}\np ::= \"a\"{1,40}";
+  const std::string text(250, 'a');
+  std::vector<std::string> tokens;
+  for (size_t size = 10; size < 250; size += 6) tokens.emplace_back(size, 'a');
+  Matcher hurried(MakeAutomaton(SourceKind::kEbnf, source, tokens));
+  Matcher patient(MakeAutomaton(SourceKind::kEbnf, source, tokens));
+  std::vector<uint32_t> mask(ByteTokens(tokens)->words()), expected = mask;
+  ASSERT_TRUE(patient.Accept(text).ok());
+  ASSERT_TRUE(patient.Mask(expected).ok());
+  hurried.EndAt(Instant());
+  EXPECT_TRUE(absl::IsAborted(hurried.Accept(text)));
+  EXPECT_EQ(hurried.text(), "");
+  hurried.EndAt(std::nullopt);
+  ASSERT_TRUE(hurried.Accept(text).ok());
+  hurried.EndAt(Instant());
+  EXPECT_TRUE(absl::IsAborted(hurried.Mask(mask)));
+  hurried.EndAt(std::nullopt);
+  ASSERT_TRUE(hurried.Mask(mask).ok());
+  EXPECT_EQ(mask, expected);
+  EXPECT_EQ(hurried.work(), patient.work());
+}
+
+// With less work than it takes a source is neither good nor bad.
+TEST(HostileTest, WithoutTheWorkNothingIsSaid) {
+  int64_t given = 1'000;
+  for (const HostileSource& hostile : HostileSources()) {
+    int64_t work = 0;
+    const auto whole = Grammar::Create(hostile.source, &work);
+    const auto less = Grammar::Create(hostile.source, /*work=*/nullptr, given);
+    if (work > given && !less.ok()) {
+      EXPECT_TRUE(absl::IsAborted(less.status())) << hostile.name << ": " << less.status();
+    } else {
+      EXPECT_EQ(less.status(), whole.status()) << hostile.name;
+    }
+  }
 }
 
 TEST(HostileTest, ManyProperties) {

@@ -64,8 +64,9 @@ inline constexpr size_t kKeyPatternsMax = 4;
 // Schemas that allOf and $ref bring together in one place.
 inline constexpr size_t kConjunctsMax = 256;
 
-// Units of work of making a grammar (build_work.h): less than 100 ms. Of 8,845 schemas of MaskBench
-// none takes a third of them; 10,000 properties take nearly all.
+// Units of work of making a grammar (build_work.h), where whoever asks gives no less: less than
+// 100 ms. Of 8,845 schemas of MaskBench none takes a third of them; 10,000 properties take nearly
+// all.
 inline constexpr int64_t kBuildWorkMax = 2'900'000;
 
 // Characters of a number: a double that is written out has at most 1,075.
@@ -92,13 +93,18 @@ inline constexpr int kWhitespaceBytesMax = 24;
 // of sources made to take long take 44 ms before they are refused.
 inline constexpr int64_t kOperationWorkMax = 600'000;
 
+// Open calls of a text: an object or array within another is one or two. Texts that nest deeper are
+// none of the grammar, whatever it says; Python's own reader of JSON goes to 1,000 levels. So what
+// is kept because a text is there has a bound, 64 kB.
+inline constexpr uint32_t kTextDepthMax = 1'024;
+
 // Readings of one state: ways in which the text so far can be read. Those schemas have at most 100.
 inline constexpr size_t kReadingsMax = 2'000;
 
 // Bytes that an automaton holds of states and of masks before it forgets them; they are made again
 // when they are needed. One operation may take as much again, and so may what is kept because texts
-// are there: some 60 bytes for each of their open brackets. A mask over 151,936 tokens has 19 kB at
-// most.
+// are there: some 60 bytes for each of their open calls, so of 256 texts, each as deep as may be,
+// half of it. A mask over 151,936 tokens has 19 kB at most.
 inline constexpr size_t kAutomatonBytesMax = 16 << 20;
 inline constexpr size_t kMaskBytesMax = 8 << 20;
 
@@ -110,6 +116,9 @@ inline constexpr size_t kPlaceBytes = 1024;
 // Longest token that a mask may allow; the longest of Qwen's has 128 bytes. Counters that are
 // farther from their bounds than this allow the same tokens.
 inline constexpr size_t kTokenBytesMax = 256;
+
+// Units of work between two looks at the clock, where an operation has an end of time: 0.1 ms.
+inline constexpr int64_t kWorkBetweenLooks = 2'048;
 
 // Bytes of text that a matcher follows: 262,144 tokens of 16 bytes.
 inline constexpr size_t kTextBytesMax = 4 << 20;

@@ -37,6 +37,9 @@ class Matcher {
   // The only token that may come next; nothing when there are others, or none.
   absl::StatusOr<std::optional<TokenId>> ForcedToken();
 
+  // Automaton::EndAt, for all operations of the automaton's matchers from now on.
+  void EndAt(std::optional<Instant> end) { automaton_->EndAt(end); }
+
   // Whether the text may end here, or has ended.
   absl::StatusOr<bool> IsComplete();
   // Whether it can only end here.
