@@ -1,6 +1,8 @@
 #include "base/thread.h"
 
 #include <errno.h>  // program_invocation_short_name
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <future>
@@ -27,6 +29,13 @@ absl::StatusOr<std::thread> TryStartThread(std::string_view what, std::function<
         "): this process, its user or its container may have no more of them (ulimit -u, "
         "pids.max)"));
   }
+}
+
+void LowerPriority(int steps) {
+  const auto thread = static_cast<id_t>(gettid());
+  errno = 0;
+  const int now = getpriority(PRIO_PROCESS, thread);
+  if (errno == 0) setpriority(PRIO_PROCESS, thread, now + steps);
 }
 
 absl::Status CheckRoomForThreads(std::string_view what, int count) {

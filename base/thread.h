@@ -21,6 +21,10 @@ absl::StatusOr<std::thread> TryStartThread(std::string_view what, std::function<
 // kExitNoThread.
 std::thread StartThread(std::string_view what, std::function<void()> run);
 
+// Has the calling thread run only where others of this machine leave time: so many steps of `nice`
+// (1 to 19) down, for good. Where the system has none of it, nothing changes.
+void LowerPriority(int steps);
+
 // Whether `count` threads can be started, all at once: for libraries that start theirs without
 // telling what becomes of it. RESOURCE_EXHAUSTED as TryStartThread.
 absl::Status CheckRoomForThreads(std::string_view what, int count);

@@ -100,7 +100,7 @@ inline constexpr int32_t kVarint64BytesMax = 10;
 // A plan without its lists, in its frame: five integers, a checksum and their tags take 50.
 inline constexpr int64_t kPlanEnvelopeBytes = 64;
 // A ScheduledSequence with one block and one token: its name (11), four integers (6 each), two
-// lists with one entry (11 each), a bool (2), and its own tag and length (6): 65.
+// lists with one entry (11 each), two bools (2 each), and its own tag and length (6): 67.
 inline constexpr int64_t kScheduledSequenceBytes = 72;
 // A NewSequence without its tokens and without the fields of its sampling: its name (11), two
 // integers (6 each), tags and lengths of the tokens, the sampling and itself (6 each): 41.
@@ -110,6 +110,10 @@ inline constexpr int64_t kNewSequenceBytes = 48;
 // Their tokens with 20 log-probabilities each make a result of 2 MiB.
 inline constexpr int32_t kStepSequencesMax = 8192;
 static_assert(kStepSequencesMax * 30 + 64 < transport::kFrameFieldsMax);
+// A row whose mask was late is computed again by the next step, then after 2, 4, … steps, at most
+// after two to the power of this: of a mask that takes a second, some steps of 50 ms each carry a
+// row in vain.
+inline constexpr int kLateStepsLogMax = 5;
 // One row of so many in a step is kept for prompts, when sequences that generate would take all.
 // A prompt then takes at most four times as long as on an idle pipeline, and an answer a third
 // longer than without it.

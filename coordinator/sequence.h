@@ -43,6 +43,7 @@ struct Sequence {
     int32_t tokens_told = 0;        // tokens the workers know
     int32_t blocks_told = 0;
     int32_t rebuilds = 0;  // steps under way that rebuild blocks for it
+    int32_t late = 0;      // times in a row that its token could not be drawn yet
   };
 
   // ---- constant after construction

@@ -16,6 +16,9 @@ namespace tutti::worker {
 class SequenceTable;   // worker/sequence_table.h
 struct SequenceState;  // worker/sequence_table.h
 
+// In the place of a token: the mask of its row was not made in time.
+inline constexpr TokenId kLateToken = -2;
+
 // A row whose logits are wanted.
 struct SampleRow {
   int32_t row = 0;  // in the step

@@ -38,8 +38,9 @@ void KeptRows::Store(const Batch& batch, std::span<const std::byte> rows) {
   VisitRuns(batch, [&](const Run& run) {
     if (run.block >= blocks_) return;
     int32_t& filled = filled_[run.block];
-    // A block begins with its first slot; one that was not kept from there is not believed.
-    if (run.slot != 0 && filled != run.slot) {
+    // A block begins with its first slot; one that was not kept from there is not believed. A row
+    // that is computed again is the one that was kept.
+    if (run.slot != 0 && filled < run.slot) {
       filled = 0;
       return;
     }

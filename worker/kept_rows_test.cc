@@ -83,6 +83,15 @@ TEST_F(KeptRowsTest, ABlockThatGetsOtherRowsIsNotBelievedBeforeAllAreThere) {
   EXPECT_EQ(Load({3}, 0, 16, 50), absl::OkStatus());
 }
 
+TEST_F(KeptRowsTest, ARowThatIsComputedAgainIsTheOneThatWasKept) {
+  Store({3}, 0, 10);
+  Store({3}, 9, 1);
+  Store({3}, 10, 6);
+  Store({3}, 15, 1);
+  EXPECT_TRUE(Load({3}, 0, 16).ok());
+  EXPECT_THAT(Bits(kept_), testing::ElementsAre(3));
+}
+
 TEST_F(KeptRowsTest, RowsThatCameAfterAGapAreNotKept) {
   Store({3}, 0, 4);
   Store({3}, 6, 10);

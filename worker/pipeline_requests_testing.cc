@@ -18,6 +18,7 @@ struct Running {
   int32_t computed = 0;
   int32_t blocks = 0;
   bool done = false;
+  bool late = false;  // its last row is to be computed again
 };
 
 std::vector<int32_t> ShuffledBlocks(int32_t count, uint64_t seed) {
@@ -57,6 +58,7 @@ void Schedule(const TestRequest& request, int32_t count, int32_t block_size,
     free_blocks->pop_back();
   }
   scheduled->set_sample(sequence->computed == total);
+  scheduled->set_again(std::exchange(sequence->late, false));
   scheduled->set_expected_tokens(total);
   scheduled->set_expected_blocks(sequence->blocks);
 }
@@ -88,6 +90,11 @@ std::vector<TestOutput> TestPipeline::Generate(const std::vector<TestRequest>& r
     if (plan.scheduled().empty()) return outputs;
     const v1::StepResult result = RunStep(std::move(plan));
     CHECK(result.poisoned().empty() && result.undrawn().empty()) << result.ShortDebugString();
+    // Their masks come from a thread.
+    for (const uint64_t id : result.late()) {
+      running[id - running[0].id].late = true;
+      --running[id - running[0].id].computed;
+    }
     for (const v1::SampledToken& token : result.sampled()) {
       const size_t i = token.sequence() - running[0].id;
       CHECK(token.position() == static_cast<int32_t>(running[i].tokens.size()));

@@ -204,6 +204,7 @@ absl::Status SequenceTable::Advance(uint64_t step, const v1::ScheduledSequence& 
     return absl::FailedPreconditionError(
         absl::StrCat("has ", blocks, " blocks, plan expects ", scheduled.expected_blocks()));
   }
+  if (scheduled.again()) TUTTI_RETURN_IF_ERROR(StepBack(scheduled, &state));
   if (scheduled.first() != state.computed) {
     return absl::FailedPreconditionError(
         absl::StrCat("is computed to ", state.computed, ", plan goes on at ", scheduled.first()));
@@ -223,6 +224,22 @@ absl::Status SequenceTable::Advance(uint64_t step, const v1::ScheduledSequence& 
   }
   state.computed = end;
   state.last_step = step;
+  return absl::OkStatus();
+}
+
+// Its last row is computed once more.
+absl::Status SequenceTable::StepBack(const v1::ScheduledSequence& scheduled,
+                                     SequenceState* state) const {
+  const bool is_last = state->computed > 0 &&
+                       state->computed == static_cast<int32_t>(state->tokens.size()) &&
+                       scheduled.count() == 1 && scheduled.sample();
+  if (!is_last) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("computes its last row again, but is computed to ", state->computed, " of ",
+                     state->tokens.size(), " tokens, and has ", scheduled.count(), " rows",
+                     scheduled.sample() ? "" : " and no sample"));
+  }
+  --state->computed;
   return absl::OkStatus();
 }
 

@@ -88,6 +88,7 @@ class SequenceTable {
 
   absl::Status Add(const v1::NewSequence& added);
   absl::Status Advance(uint64_t step, const v1::ScheduledSequence& scheduled);
+  absl::Status StepBack(const v1::ScheduledSequence& scheduled, SequenceState* state) const;
   absl::Status CheckRows(const v1::StepPlan& plan) const;
   absl::Status AppendTokens(const Ids& tokens, SequenceState* state) const;
   absl::Status AppendBlocks(const Ids& blocks, SequenceState* state) const;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/text_format.h"
 #include "worker/batch.h"
 #include "worker/limits.h"
@@ -58,6 +59,37 @@ TEST(SequenceTable, FollowsASequenceFromPromptToEnd) {
   EXPECT_EQ(state->computed, 4);
   ASSERT_TRUE(table.Apply(Plan("step: 3 finished: 7")).ok());
   EXPECT_EQ(table.Find(SequenceId(7)), nullptr);
+}
+
+TEST(SequenceTable, TheLastRowMayBeComputedAgain) {
+  SequenceTable table(kLimits);
+  ASSERT_TRUE(table.Apply(FirstPlan()).ok());
+  const std::string again = R"(
+    step: 2 total_rows: 1
+    scheduled { sequence: 7 first: 2 count: 1 sample: true again: true
+                expected_tokens: 3 expected_blocks: 1 })";
+  ASSERT_TRUE(table.Apply(Plan(again)).ok());
+  const SequenceState* const state = table.Find(SequenceId(7));
+  EXPECT_EQ(state->computed, 3);
+  Batch batch;
+  BuildBatch(Plan(again), table, &batch);
+  EXPECT_THAT(batch.positions, ElementsAre(2));
+  EXPECT_THAT(batch.tokens, ElementsAre(3));
+  ASSERT_EQ(batch.sample_rows.size(), 1u);
+  // Nothing but the last row, and only where all were computed.
+  for (const std::string wrong :
+       {"first: 1 count: 1 sample: true again: true expected_tokens: 3",
+        "first: 2 count: 1 again: true expected_tokens: 3",
+        "first: 1 count: 2 sample: true again: true expected_tokens: 3",
+        "first: 2 count: 1 sample: true expected_tokens: 3",
+        "first: 3 count: 1 new_tokens: 4 sample: true again: true expected_tokens: 4"}) {
+    SequenceTable other(kLimits);
+    ASSERT_TRUE(other.Apply(FirstPlan()).ok());
+    const v1::StepPlan plan = Plan(
+        absl::StrCat("step: 2 total_rows: ", wrong.find("count: 2") == std::string::npos ? 1 : 2,
+                     " scheduled { sequence: 7 ", wrong, " expected_blocks: 1 }"));
+    EXPECT_FALSE(other.Apply(plan).ok()) << wrong;
+  }
 }
 
 TEST(SequenceTable, ASequenceBeginsAfterItsCachedPrefix) {

@@ -328,6 +328,8 @@ void StageWorker::FillResult(uint64_t step, v1::StepResult* result) {
     const auto& grammar = batch_.sample_rows[i].sequence->grammar;
     if (token.token() >= 0) {
       result->add_sampled()->Swap(&token);
+    } else if (token.token() == kLateToken) {
+      result->add_late(token.sequence());
     } else if (grammar != nullptr && !grammar->end().ok()) {
       v1::UndrawnRow* const undrawn = result->add_undrawn();
       undrawn->set_sequence(token.sequence());

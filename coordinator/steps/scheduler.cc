@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/fail_point.h"
+#include "coordinator/steps/fetch_ahead.h"
 
 namespace tutti::coordinator {
 
@@ -102,12 +103,18 @@ std::vector<Sequence*> Scheduler::PopWaiting() {
 }
 
 bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
+  late_.TakeDue(steps_.last_id().value() + 1, &one_behind_);
   if (!WantsAnotherStep()) return false;
   if (PlanRebuild(plan)) return true;
-  // A sequence that was sent back may leave room for others, though no row in this step.
-  do {
+  // A sequence that was sent back may leave room for others, though no row in this step. And late
+  // rows need not wait where nothing else is to do.
+  for (bool once_more = true; once_more;) {
     Decide();
-  } while (scratch_.rows.empty() && scratch_.preempted);
+    once_more = scratch_.rows.empty() && scratch_.preempted;
+    if (!scratch_.rows.empty() || once_more || !IsIdle() || late_.empty()) continue;
+    late_.TakeAll(&one_behind_);
+    once_more = true;
+  }
   if (scratch_.rows.empty()) return PlanRebuild(plan);
   WritePlan(now, plan);
   return true;
@@ -127,7 +134,9 @@ void Scheduler::Decide() {
 }
 
 bool Scheduler::CanPlan() {
+  late_.TakeDue(steps_.last_id().value() + 1, &one_behind_);
   if (!WantsAnotherStep()) return false;
+  if (IsIdle() && !late_.empty()) return true;
   return rebuilds_.size() > 0 || !one_behind_.empty() || !backlog_.behind().empty() ||
          FindNewcomer().has_value();
 }
@@ -261,7 +270,7 @@ void Scheduler::Queue(Sequence* sequence) {
 }
 
 void Scheduler::Unqueue(Sequence* sequence) {
-  if (backlog_.Forget(sequence) || rebuilds_.Erase(sequence)) return;
+  if (backlog_.Forget(sequence) || rebuilds_.Erase(sequence) || late_.Erase(sequence)) return;
   // From the back: a sequence that leaves has most often just got its last token.
   const auto found = std::find(one_behind_.rbegin(), one_behind_.rend(), sequence);
   if (found != one_behind_.rend()) one_behind_.erase(std::next(found).base());
@@ -330,6 +339,7 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
     scheduled->add_new_tokens(sequence->tokens[stay.tokens_told]);
   }
   scheduled->set_sample(row.count == sequence->behind());
+  scheduled->set_again(stay.late > 0);
   scheduled->set_expected_tokens(total);
   scheduled->set_expected_blocks(blocks);
 
@@ -337,28 +347,6 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
   backlog_.Advance(sequence, row.count);
   if (sequence->behind() == 1) one_behind_.push_back(sequence);
 }
-
-namespace {
-
-// With ten thousand sequences each is in memory only, and fetching them one after the other would
-// be most of the time of a commit.
-void FetchAhead(const Sequence* sequence) {
-  if (sequence == nullptr) return;
-  const char* const at = reinterpret_cast<const char*>(sequence);
-  for (size_t offset = 0; offset < sizeof(Sequence); offset += 64) {
-    __builtin_prefetch(at + offset, 1);
-  }
-}
-
-// The memory that it points at and a token changes; it has been fetched itself.
-void FetchContents(const Sequence* sequence) {
-  if (sequence == nullptr) return;
-  __builtin_prefetch(sequence->tokens.data() + sequence->tokens.size(), 1);
-  __builtin_prefetch(sequence->stay.blocks.data() + sequence->stay.blocks.size(), 1);
-  __builtin_prefetch(sequence->request.stop_token_ids.data());
-}
-
-}  // namespace
 
 void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
   if (const auto& rebuild = steps_.oldest().rebuild; rebuild.has_value()) {
@@ -372,7 +360,7 @@ void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
   for (const StepEntry& entry : entries) committed_.push_back(FindRunning(entry.sequence));
   const auto at = [&](size_t i) { return i < committed_.size() ? committed_[i] : nullptr; };
   for (size_t i = 0; i < kFetchAhead; ++i) FetchAhead(at(i));
-  int next = 0;
+  int next = 0, next_late = 0;
   for (size_t i = 0; i < entries.size(); ++i) {
     FetchAhead(at(i + kFetchAhead));
     FetchContents(at(i + kFetchAhead / 2));
@@ -382,8 +370,19 @@ void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
         result->sampled(next).sequence() == entry.sequence.value()) {
       token = result->mutable_sampled(next++);
     }
+    const bool late = entry.sample && next_late < result->late_size() &&
+                      result->late(next_late) == entry.sequence.value();
+    next_late += late ? 1 : 0;
     Sequence* const sequence = committed_[i];
     if (sequence == nullptr) continue;  // left meanwhile
+    if (late) {
+      // Its last row does not count: it is written again.
+      sequence->stay.computed = entry.end - (TUTTI_FAIL_POINT("coordinator.publish_late") ? 0 : 1);
+      cache_.Publish(sequence);
+      backlog_.Advance(sequence, -1);
+      if (!TUTTI_FAIL_POINT("coordinator.forget_late")) late_.Add(sequence, steps_.last_id());
+      continue;
+    }
     sequence->stay.computed = entry.end;
     if (!sequence->suspicion.empty()) sequence->suspicion.OnComputed(entry.end);
     cache_.Publish(sequence);
@@ -391,6 +390,7 @@ void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
     if (!entry.sample) continue;
     sampled->push_back({.sequence = sequence, .token = token});
     if (token == nullptr) continue;
+    sequence->stay.late = 0;
     sequence->tokens.push_back(token->token());
     Queue(sequence);
   }

@@ -62,6 +62,7 @@
 #include "coordinator/kv/kv_cache.h"
 #include "coordinator/sequence.h"
 #include "coordinator/steps/backlog.h"
+#include "coordinator/steps/late_rows.h"
 #include "coordinator/steps/place_shares.h"
 #include "coordinator/steps/plan_size.h"
 #include "coordinator/steps/rebuilds.h"
@@ -88,10 +89,6 @@ struct SchedulerOptions {
 // Rows below which a prompt is not divided for the sake of several stages: on processors a step of
 // so many waits for the multiplier, no more for the weights.
 inline constexpr int32_t kEvenChunkTokensMin = 128;
-// The number of sequences of a result that are fetched before they are looked at: some hundred
-// nanoseconds of work.
-inline constexpr size_t kFetchAhead = 6;
-
 class Scheduler {
  public:
   // `directory` outlives the scheduler; null: no prefix is ever reused.
@@ -161,8 +158,9 @@ class Scheduler {
     v1::SampledToken* token = nullptr;  // in the result; null: the logits were not numbers
   };
   // Commits the result of the oldest step under way (empty: a rebuild's): computed tokens advance,
-  // sampled tokens join their sequences, which are ready for the next step. Appends to *sampled in
-  // the order of the step.  REQUIRES: steps().Check(result) is OK
+  // sampled tokens join their sequences, which are ready for the next step. Those whose tokens
+  // could not be drawn yet are a row behind again. Appends to *sampled in the order of the step.
+  // REQUIRES: steps().Check(result) is OK
   void Commit(v1::StepResult* result, std::vector<Sampled>* sampled);
 
   // The steps under way.
@@ -221,6 +219,7 @@ class Scheduler {
   void WritePlan(Instant now, v1::StepPlan* plan);
   StepUnderWay* BeginPlan(v1::StepPlan* plan);
   void WriteRow(const Row& row, Instant now, v1::StepPlan* plan);
+  bool IsIdle() const { return steps_.size() == 0; }
 
   void Wait(Sequence* sequence);
   bool Unwait(Sequence* sequence);
@@ -274,9 +273,10 @@ class Scheduler {
   PlaceShares shares_;  // of those that wait and those that run
   std::map<Backlog::PreemptionKey, Sequence*> running_;
   absl::flat_hash_map<SequenceId, Sequence*> running_by_id_;
-  // The running sequences that a step can bring forward are here or, far behind, in backlog_; those
-  // with all tokens under way are in neither.
+  // The running sequences that a step can bring forward are here or, far behind, in backlog_, or in
+  // late_; those with all tokens under way are in none.
   std::deque<Sequence*> one_behind_;  // in the order they became so
+  LateRows late_;
   // The running sequences with full blocks that are not published yet, in the order of admission.
   std::map<SequenceId, Sequence*> filling_;
   std::vector<SequenceId> finished_;  // left, and the workers do not know yet

@@ -16,6 +16,68 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+// A row that could not be drawn is computed again, after more and more steps of others.
+TEST_F(SchedulerTest, LateRowsAreComputedAgainAndHoldNobodyUp) {
+  Start({.max_sequences = 20}, 1, 1000);
+  Sequence* const late = Add(3, 5);
+  Sequence* const other = Add(3, 1000);
+  std::vector<uint64_t> steps_of_late;
+  for (int step = 0; step < 80; ++step) {
+    const std::vector<v1::StepPlan> plans = Plan();
+    ASSERT_EQ(plans.size(), 1u) << step;
+    for (const auto& scheduled : plans[0].scheduled()) {
+      if (scheduled.sequence() != late->stay.id.value()) continue;
+      EXPECT_EQ(scheduled.again(), !steps_of_late.empty());
+      EXPECT_EQ(scheduled.first(), steps_of_late.empty() ? 0 : 2);
+      EXPECT_TRUE(scheduled.sample());
+      steps_of_late.push_back(plans[0].step());
+    }
+    Finish({late});
+  }
+  EXPECT_THAT(steps_of_late, ElementsAre(1, 2, 4, 8, 16, 32, 64));
+  EXPECT_EQ(other->output_tokens(), 80);
+  EXPECT_EQ(late->output_tokens(), 0);
+  while (late->output_tokens() == 0) {
+    Plan();
+    Finish();
+  }
+  Plan();
+  Finish();
+  EXPECT_EQ(late->output_tokens(), 2) << "the next one is not late";
+}
+
+TEST_F(SchedulerTest, LateRowsNeedNotWaitWhereNothingElseIsToDo) {
+  Start({}, 2, 100);
+  Sequence* const late = Add(20, 5);
+  for (int step = 0; step < 10; ++step) {
+    const std::vector<v1::StepPlan> plans = Plan();
+    ASSERT_EQ(plans.size(), 1u) << step;
+    EXPECT_THAT(Counts(plans[0]), ElementsAre(step == 0 ? 20 : 1));
+    Finish({late});
+  }
+  // It may leave, or give way, while it waits.
+  Sequence* const other = Add(3, 5);
+  scheduler_->Remove(late);
+  Plan();
+  Finish();
+  EXPECT_EQ(other->output_tokens(), 1);
+}
+
+// The block of a row that is computed again is nobody else's before.
+TEST_F(SchedulerTest, BlocksOfLateRowsAreNotPublished) {
+  KvDirectory directory(KvDirectoryOptions{});
+  scheduler_ = std::make_unique<Scheduler>(SchedulerOptions{}, &directory, PipelineId(0));
+  scheduler_->BeginEpoch(1, 100);
+  Sequence* const late = Add(32, 5);
+  Plan();
+  Finish({late});
+  EXPECT_EQ(late->stay.computed, 31);
+  EXPECT_EQ(late->stay.published, 1);
+  Plan();
+  Finish();
+  EXPECT_EQ(late->stay.published, 2);
+}
+
 TEST_F(SchedulerTest, NothingToDoNoPlan) {
   Start({}, 2, 10);
   EXPECT_TRUE(Plan().empty());

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -49,12 +50,17 @@ class SchedulerTest : public testing::Test {
     return plans;
   }
 
-  // The oldest step is done. Sequences with all their tokens leave.
-  void Finish() {
+  // The oldest step is done, but for the masks of some. Sequences with all their tokens leave.
+  void Finish(const std::vector<const Sequence*>& late = {}) {
     v1::StepResult result;
     result.set_step(scheduler_->steps().oldest().id.value());
     for (const StepEntry& entry : scheduler_->steps().oldest().entries) {
       if (!entry.sample) continue;
+      const auto is_it = [&](const Sequence* one) { return one->stay.id == entry.sequence; };
+      if (std::any_of(late.begin(), late.end(), is_it)) {
+        result.add_late(entry.sequence.value());
+        continue;
+      }
       v1::SampledToken* const sampled = result.add_sampled();
       sampled->set_sequence(entry.sequence.value());
       sampled->set_position(entry.end);

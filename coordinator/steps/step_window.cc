@@ -86,6 +86,7 @@ absl::Status StepWindow::Check(const v1::StepResult& result, int64_t vocab_size)
   int sampled = 0;
   int poisoned = 0;
   int undrawn = 0;
+  int late = 0;
   for (const StepEntry& entry : step->entries) {
     if (!entry.sample) continue;
     const uint64_t id = entry.sequence.value();
@@ -97,16 +98,19 @@ absl::Status StepWindow::Check(const v1::StepResult& result, int64_t vocab_size)
       ++poisoned;
     } else if (undrawn < result.undrawn_size() && result.undrawn(undrawn).sequence() == id) {
       ++undrawn;
+    } else if (late < result.late_size() && result.late(late) == id) {
+      ++late;
     } else {
       return absl::FailedPreconditionError(absl::StrCat(
           "result of step ", result.step(), " lacks sequence ", id, " or has it out of order"));
     }
   }
-  const int all = result.sampled_size() + result.poisoned_size() + result.undrawn_size();
-  if (sampled + poisoned + undrawn != all) {
+  const int all =
+      result.sampled_size() + result.poisoned_size() + result.undrawn_size() + result.late_size();
+  if (sampled + poisoned + undrawn + late != all) {
     return absl::FailedPreconditionError(absl::StrCat("result of step ", result.step(), " names ",
                                                       all, " sequences, expected ",
-                                                      sampled + poisoned + undrawn));
+                                                      sampled + poisoned + undrawn + late));
   }
   return absl::OkStatus();
 }

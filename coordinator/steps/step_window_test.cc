@@ -80,6 +80,19 @@ TEST_F(StepWindowTest, AcceptsRowsWithoutATokenInTheirPlace) {
   EXPECT_FALSE(window_.Check(result, kVocab).ok()) << "sequence 8 is not sampled";
 }
 
+TEST_F(StepWindowTest, AcceptsLateRowsInTheirPlace) {
+  v1::StepResult result = Good();
+  result.mutable_sampled()->erase(result.sampled().begin());
+  result.add_late(7);
+  EXPECT_TRUE(window_.Check(result, kVocab).ok());
+  result.add_late(9);
+  EXPECT_FALSE(window_.Check(result, kVocab).ok()) << "sequence 9 has a token and none";
+  result.clear_sampled();
+  EXPECT_TRUE(window_.Check(result, kVocab).ok());
+  result.add_late(8);
+  EXPECT_FALSE(window_.Check(result, kVocab).ok()) << "sequence 8 is not sampled";
+}
+
 TEST_F(StepWindowTest, RefusesWhatCannotBe) {
   EXPECT_THAT(Wrong([](auto* r) { r->set_step(2); }), HasSubstr("step 2, expected step 1"));
   EXPECT_THAT(Wrong([](auto* r) { r->set_step(0); }), HasSubstr("step 0, expected step 1"));

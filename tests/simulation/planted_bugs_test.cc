@@ -36,6 +36,8 @@ const std::vector<Case>& Cases() {
       {.name = "HashWithoutTenant", .fail_point = "coordinator.hash_without_tenant"},
       {.name = "KeepEvicted", .fail_point = "coordinator.keep_evicted"},
       {.name = "KeepBacklog", .fail_point = "coordinator.keep_backlog"},
+      {.name = "PublishLate", .fail_point = "coordinator.publish_late"},
+      {.name = "ForgetLate", .fail_point = "coordinator.forget_late"},
       {.name = "ForgetOnFirstRank", .fail_point = "coordinator.forget_on_first_rank"},
       {.name = "PublishUnnoticed", .fail_point = "coordinator.publish_unnoticed"},
       {.name = "StarvePrompts", .fail_point = "coordinator.starve_prompts"},

@@ -29,6 +29,11 @@ OracleAllowed AllowedBy(const worker::SequenceState& sequence, int32_t vocab_siz
   return allowed;
 }
 
+// Some masks are late, the same ones at every rank.
+bool IsLate(const worker::Batch& batch, const worker::SequenceState& sequence) {
+  return Digest(batch.step.value(), sequence.id.value()) % 6 == 0;
+}
+
 }  // namespace
 
 OracleStage::OracleStage(const v1::AssignShard& shard, int32_t vocab_size, OracleBugs bugs,
@@ -129,6 +134,9 @@ void OracleStage::SampleRows(const worker::Batch& batch, std::vector<v1::Sampled
                                     stale ? last_sampling_[i] : sampling.back(), vocab_size_,
                                     AllowedBy(*row.sequence, vocab_size_)));
     sampled->back().set_sequence(row.sequence->id.value());
+    if (row.sequence->grammar != nullptr && IsLate(batch, *row.sequence)) {
+      sampled->back().set_token(worker::kLateToken);
+    }
     if (dies_ != nullptr && shard_.rank() == 0 &&
         OracleKills(sampling.back(), static_cast<int32_t>(output.size()))) {
       *dies_ = true;

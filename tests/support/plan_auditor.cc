@@ -67,9 +67,8 @@ std::string PlanAuditor::CheckPrompts(const v1::StepPlan& plan) {
                                   [&](const auto& entry) { return is_prompt(entry.second); });
   // For a newcomer the only row left may be its last one.
   const auto is_new = [&](uint64_t sequence) {
-    return std::any_of(
-        plan.new_sequences().begin(), plan.new_sequences().end(),
-        [&](const v1::NewSequence& added) { return added.sequence() == sequence; });
+    return std::any_of(plan.new_sequences().begin(), plan.new_sequences().end(),
+                       [&](const v1::NewSequence& added) { return added.sequence() == sequence; });
   };
   const bool given = std::any_of(
       plan.scheduled().begin(), plan.scheduled().end(), [&](const v1::ScheduledSequence& one) {
@@ -118,6 +117,15 @@ std::string PlanAuditor::CheckScheduled(const v1::ScheduledSequence& scheduled) 
   for (const int32_t block : scheduled.new_blocks()) {
     const std::string wrong = AddBlock(block, &known);
     if (!wrong.empty()) return wrong;
+  }
+  if (scheduled.again()) {
+    if (scheduled.count() != 1 || !scheduled.sample() ||
+        known.computed != static_cast<int32_t>(known.tokens.size())) {
+      return "computes a row again that is not its last";
+    }
+    --known.computed;
+    Block& last = blocks_[known.blocks[known.computed / options_->block_size]];
+    if (last.holders == 1) last.content = 0;
   }
   if (scheduled.first() != known.computed) {
     return absl::StrCat("goes on at ", scheduled.first(), " instead of ", known.computed);

@@ -68,7 +68,7 @@ void GrammarCache::SetVocabulary(std::shared_ptr<const grammar::TokenTrie> token
 }
 
 absl::StatusOr<std::shared_ptr<GrammarCache::Entry>> GrammarCache::Find(
-    const v1::SequenceGrammar& source) {
+    const v1::SequenceGrammar& source, int64_t work_max) {
   if (tokens_ == nullptr) {
     return absl::FailedPreconditionError("this worker was not told the model's vocabulary");
   }
@@ -79,7 +79,9 @@ absl::StatusOr<std::shared_ptr<GrammarCache::Entry>> GrammarCache::Find(
   }
   TUTTI_ASSIGN_OR_RETURN(const grammar::GrammarSource as_source, GrammarSourceOf(source));
   const auto entry = std::make_shared<Entry>();
-  TUTTI_ASSIGN_OR_RETURN(entry->grammar_, grammar::Grammar::Create(as_source));
+  TUTTI_ASSIGN_OR_RETURN(entry->grammar_,
+                         grammar::Grammar::Create(as_source, /*work=*/nullptr, work_max));
+  entry->source_ = source;
   entry->tokens_ = tokens_;
   entry->grammar_bytes_ = GrammarBytes(*entry->grammar_, source);
   entry->used_ = ++now_;

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "grammar/automaton.h"
 #include "grammar/grammar.h"
+#include "grammar/limits.h"
 #include "grammar/token_trie.h"
 #include "proto/peer_messages.h"
 
@@ -28,9 +29,11 @@ class GrammarCache {
     // Grows when the automaton was let go of: matchers of before belong to none that is counted.
     uint64_t generation() const { return generation_; }
     const grammar::TokenTrie& tokens() const { return *tokens_; }
+    const v1::SequenceGrammar& source() const { return source_; }
 
    private:
     friend class GrammarCache;
+    v1::SequenceGrammar source_;
     std::shared_ptr<const grammar::Grammar> grammar_;
     std::shared_ptr<const grammar::TokenTrie> tokens_;
     std::shared_ptr<grammar::Automaton> automaton_;  // null: let go of
@@ -52,9 +55,11 @@ class GrammarCache {
   bool has_vocabulary() const { return tokens_ != nullptr; }
   const std::shared_ptr<const grammar::TokenTrie>& tokens() const { return tokens_; }
 
-  // The entry of this source, made where there is none; at most some 100 ms.
+  // The entry of this source, made where there is none; at most some 100 ms, or ABORTED where that
+  // takes more than `work_max` units.
   // Errors: those of Grammar::Create; FAILED_PRECONDITION without a vocabulary.
-  absl::StatusOr<std::shared_ptr<Entry>> Find(const v1::SequenceGrammar& source);
+  absl::StatusOr<std::shared_ptr<Entry>> Find(const v1::SequenceGrammar& source,
+                                              int64_t work_max = grammar::kBuildWorkMax);
 
   std::shared_ptr<grammar::Automaton> AutomatonOf(Entry* entry);
 

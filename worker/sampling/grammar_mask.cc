@@ -1,8 +1,10 @@
 #include "worker/sampling/grammar_mask.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/check.h"
+#include "worker/limits.h"
 #include "worker/sequence_table.h"
 
 namespace tutti::worker {
@@ -17,17 +19,34 @@ GrammarMask::GrammarMask(kernels::Backend* backend, const model::Range& own)
   CHECK(own.size() == 0 || own.begin % kMaskWordBits == 0) << own.begin;
 }
 
+void GrammarMask::FindLate(std::span<const SampleRow> rows, const ProgressCallback& progress) {
+  late_.clear();
+  const auto is_there = [](const SampleRow& row) {
+    return row.sequence->grammar == nullptr || row.sequence->grammar->IsReady();
+  };
+  const bool others = std::any_of(rows.begin(), rows.end(), is_there);
+  const Duration patience = others ? Duration(kLateMaskGrace) : Duration(kLateMaskPatience);
+  const Instant until = std::chrono::steady_clock::now() + patience;
+  for (const SampleRow& row : rows) {
+    GrammarAnswer* const answer = row.sequence->grammar.get();
+    if (answer == nullptr || answer->WaitUntil(until, progress)) continue;
+    late_.insert(row.sequence);
+    answer->CountLate();
+  }
+}
+
 void GrammarMask::Apply(kernels::TensorView logits, std::span<const SampleRow> rows,
                         const ProgressCallback& progress) {
   masked_.clear();
   masks_.clear();
   ended_.clear();
+  FindLate(rows, progress);
   const int64_t words = (own_.size() + kMaskWordBits - 1) / kMaskWordBits;
   for (size_t i = 0; i < rows.size(); ++i) {
     GrammarAnswer* const answer = rows[i].sequence->grammar.get();
-    if (answer == nullptr) continue;
+    if (answer == nullptr || IsLate(rows[i])) continue;
     const auto row = static_cast<int32_t>(i);
-    const auto mask = answer->Take(progress);
+    const auto mask = answer->Take();
     if (!mask.ok()) {
       answer->End(mask.status());
       // A rank that ran out of what its grammar may use tells the others so.

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "kernels/backend.h"
 #include "model/partition.h"
 #include "worker/batch.h"
@@ -21,20 +22,27 @@ class GrammarMask {
   // backend outlives this
   GrammarMask(kernels::Backend* backend, const model::Range& own);
 
-  // Waits for the masks of the rows that have a grammar. A row whose output cannot go on loses its
-  // numbers, at every rank, and its answer has ended with the reason.
+  // Waits for the masks of the rows that have a grammar, but not for long: beside rows that can be
+  // drawn kLateMaskGrace, and kLateMaskPatience where there are none. A row whose output cannot go
+  // on loses its numbers, at every rank, and its answer has ended with the reason.
   //
   //   logits  [rows, own] f32, of the backend's device
   void Apply(kernels::TensorView logits, std::span<const SampleRow> rows,
              const ProgressCallback& progress);
 
+  // Whether the mask of a row of the last Apply was not there in time.
+  bool IsLate(const SampleRow& row) const { return late_.contains(row.sequence); }
+
  private:
+  void FindLate(std::span<const SampleRow> rows, const ProgressCallback& progress);
+
   kernels::Backend* const backend_;
   const model::Range own_;
   // Kept for their memory:
   std::vector<int32_t> masked_;
   std::vector<uint32_t> masks_;  // [masked, words of own]
   std::vector<kernels::LogitAdjustment> ended_;
+  absl::flat_hash_set<const SequenceState*> late_;
 };
 
 }  // namespace tutti::worker

@@ -4,13 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "worker/numeric_faults.h"
+#include "worker/sampling/logit_summaries.h"
+#include "worker/sampling/rank_threads_testing.h"
 #include "worker/sampling/sampler.h"
 #include "worker/sampling/toy_vocabulary_testing.h"
 #include "worker/sequence_table.h"
@@ -156,6 +160,79 @@ TEST_P(GrammarMaskTest, NoLayerIsLookedForWhereAnotherRankEndedTheAnswer) {
     NumericFaults faults;
     const auto none = [] { return std::span<const float>(); };
     EXPECT_EQ(faults.Begin(batch, {}, none, sampled), sequence == free);
+  }
+}
+
+// A schema that the quick maker has no time for.
+std::string ManyProperties() {
+  std::string properties;
+  for (int i = 0; i < 5'000; ++i) {
+    absl::StrAppend(&properties, i == 0 ? "" : ",", "\"p", i, "\":{\"type\":\"integer\"}");
+  }
+  return "{\"type\":\"object\",\"properties\":{" + properties + "}}";
+}
+
+TEST_P(GrammarMaskTest, NobodyWaitsForAnothersGrammar) {
+  v1::SequenceSampling sampling;
+  sampling.mutable_grammar()->set_kind(v1::GRAMMAR_KIND_JSON_SCHEMA);
+  sampling.mutable_grammar()->set_text(ManyProperties());
+  const SequenceState* const late = Add(sampling);
+  const SequenceState* const quick = Add({}, "[a-c]");
+  EXPECT_TRUE(quick->grammar->Take().ok());
+  const auto begin = std::chrono::steady_clock::now();
+  auto sampled = Sample({Rising(), Rising(), Rising()}, {late, Add({}), quick});
+  EXPECT_EQ(sampled[0].token(), kLateToken);
+  EXPECT_TRUE(late->grammar->end().ok()) << late->grammar->end();
+  EXPECT_EQ(sampled[1].token(), kIds - 1);
+  EXPECT_EQ(sampled[2].token(), Char('c'));
+  // Its row is drawn in a later step, and then is what it would have been.
+  while (sampled[0].token() == kLateToken &&
+         std::chrono::steady_clock::now() - begin < std::chrono::seconds(60)) {
+    late->grammar->Ask(late->output());
+    sampled = Sample({Rising()}, {late});
+  }
+  EXPECT_TRUE(ToyText(sampled[0].token()).starts_with("{")) << sampled[0].token();
+  metrics::Exposition exposition;
+  pool_.Write(&exposition);
+  EXPECT_THAT(exposition.Release(), HasSubstr("tutti_worker_patient_answers_total 1\n"));
+}
+
+// All ranks put a row off that one of them has no mask for.
+TEST_P(GrammarMaskTest, RanksPutOffTheSameRows) {
+  constexpr int kRanks = 2;
+  v1::SequenceSampling sampling;
+  sampling.mutable_grammar()->set_kind(v1::GRAMMAR_KIND_JSON_SCHEMA);
+  sampling.mutable_grammar()->set_text(ManyProperties());
+  const SequenceState* const late = Add(sampling);
+  const SequenceState* const quick = Add({}, "[a-c]");
+  EXPECT_TRUE(quick->grammar->Take().ok());
+  std::vector<std::vector<v1::SampledToken>> sampled(kRanks);
+  RunRanks(kRanks, 1 << 20, [&](int rank, kernels::Collective* collective) {
+    auto backend = kernels::CreateBackend(GetParam(), {.num_threads = 1}).value();
+    const auto sampler = Sampler::Create(backend.get(), {.vocab_size = kIds,
+                                                         .ranks = kRanks,
+                                                         .rank = rank,
+                                                         .collective = collective,
+                                                         .exchange_bytes = 1 << 20})
+                             .value();
+    const model::Range own = ShareVocabulary(kIds, kRanks, rank).own;
+    std::vector<float> logits;
+    for (int row = 0; row < 2; ++row) {
+      for (int64_t id = own.begin; id < own.end; ++id)
+        logits.push_back(0.01f * static_cast<float>(id));
+    }
+    // The other rank has the mask of the first row, as it takes it.
+    const std::vector<SampleRow> rows = {{0, rank == 0 ? late : quick}, {1, quick}};
+    const absl::Status done = sampler->Sample(
+        {.data = logits.data(), .rows = 2, .cols = own.size(), .row_stride = own.size()}, rows,
+        &sampled[static_cast<size_t>(rank)]);
+    EXPECT_TRUE(done.ok()) << done;
+  });
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto& of_rank = sampled[static_cast<size_t>(rank)];
+    ASSERT_EQ(of_rank.size(), 2u);
+    EXPECT_EQ(of_rank[0].token(), kLateToken) << rank;
+    EXPECT_EQ(of_rank[1].token(), Char('c')) << rank;
   }
 }
 

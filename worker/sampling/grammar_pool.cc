@@ -44,39 +44,65 @@ bool SameVocabulary(const v1::Vocabulary& a, const v1::Vocabulary& b) {
          SameList(a.end_ids(), b.end_ids()) && SameList(a.special_ids(), b.special_ids());
 }
 
+// Two makers share the bounds.
+constexpr GrammarCache::Bounds kBoundsOfMaker = {.bytes = kGrammarBytesMax / 2,
+                                                 .grammars = kGrammarsKept / 2};
+
+MakerPatience QuickPatience(GrammarPool::Runs runs) {
+  if (runs == GrammarPool::Runs::kInline) return {};
+  return {.build_work = kQuickBuildWork,
+          .mask = kQuickMaskTime,
+          .mean_mask = kQuickMeanMaskTime,
+          .turn = kQuickTurn};
+}
+
 }  // namespace
 
 GrammarAnswer::GrammarAnswer(GrammarPool* pool, std::shared_ptr<MaskedAnswer> answer)
     : pool_(pool), answer_(std::move(answer)) {}
 
-GrammarAnswer::~GrammarAnswer() {
-  pool_->Post(/*urgent=*/false,
-              [maker = pool_->maker_.get(), answer = answer_] { maker->Forget(answer); });
-}
+GrammarAnswer::~GrammarAnswer() { pool_->Forget(answer_); }
 
 void GrammarAnswer::Ask(std::span<const TokenId> output) {
-  pool_->Ask(answer_, output.subspan(asked_));
+  if (asked_ == output.size()) return;  // it is made, or being made
+  pool_->Ask(answer_, output.subspan(asked_.value_or(0)));
   asked_ = output.size();
 }
 
+bool GrammarAnswer::IsReady() const { return WaitUntil(Instant(), nullptr); }
+
+bool GrammarAnswer::WaitUntil(Instant until, const Progress& progress) const {
+  return pool_->Wait(answer_, until, progress).value_or(true);
+}
+
+void GrammarAnswer::CountLate() { pool_->late_.Add(); }
+
 absl::StatusOr<std::span<const uint32_t>> GrammarAnswer::Take(const Progress& progress) {
-  pool_->Wait(*answer_, progress);
+  TUTTI_RETURN_IF_ERROR(pool_->Wait(answer_, kInstantNever, progress).status());
   if (!answer_->status.ok()) return answer_->status;
   return std::span<const uint32_t>(answer_->mask);
 }
 
+GrammarPool::Lane::Lane(std::string_view name, std::unique_ptr<MaskMaker> maker)
+    : name(name), maker(std::move(maker)) {}
+
+GrammarPool::Lane::~Lane() = default;
+
 GrammarPool::GrammarPool(Runs runs)
     : runs_(runs),
-      maker_(std::make_unique<MaskMaker>(
-          GrammarCache::Bounds{.bytes = kGrammarBytesMax, .grammars = kGrammarsKept})) {}
+      quick_("quick", std::make_unique<MaskMaker>(kBoundsOfMaker, QuickPatience(runs))),
+      patient_("patient",
+               std::make_unique<MaskMaker>(kBoundsOfMaker, MakerPatience{.turn = kPatientTurn})) {}
 
 GrammarPool::~GrammarPool() {
   {
     const MutexLock lock(&mutex_);
     stop_ = true;
   }
-  posted_.NotifyAll();
-  if (thread_.joinable()) thread_.join();
+  for (Lane* const lane : {&quick_, &patient_}) {
+    lane->posted.NotifyAll();
+    if (lane->thread.joinable()) lane->thread.join();
+  }
 }
 
 absl::Status GrammarPool::SetVocabulary(v1::Vocabulary vocabulary, int32_t vocab_size) {
@@ -85,12 +111,16 @@ absl::Status GrammarPool::SetVocabulary(v1::Vocabulary vocabulary, int32_t vocab
   if (vocab_size == vocab_size_ && SameVocabulary(vocabulary, vocabulary_)) return absl::OkStatus();
   vocabulary_ = std::move(vocabulary);
   vocab_size_ = vocab_size;
-  if (runs_ == Runs::kOnThread && !thread_.joinable()) {
-    thread_ = StartThread("the maker of masks", [this] { Run(); });
+  if (runs_ == Runs::kOnThread && !quick_.thread.joinable()) {
+    quick_.thread = StartThread("the maker of masks", [this] { Run(&quick_); });
+    patient_.thread = StartThread("the patient maker of masks", [this] {
+      LowerPriority(kPatientNiceSteps);
+      Run(&patient_);
+    });
   }
   // By value: the next may come while this one is read.
-  Post(/*urgent=*/true, [maker = maker_.get(), vocabulary = vocabulary_, vocab_size] {
-    maker->SetVocabulary(vocabulary, vocab_size);
+  Post(&quick_, /*urgent=*/true, [this, vocabulary = vocabulary_, vocab_size] {
+    quick_.maker->SetVocabulary(vocabulary, vocab_size);
   });
   return absl::OkStatus();
 }
@@ -102,68 +132,171 @@ std::shared_ptr<GrammarAnswer> GrammarPool::Begin(v1::SequenceGrammar grammar,
   answer->min_tokens = sampling.min_tokens();
   answer->end_ids.assign(sampling.end_ids().begin(), sampling.end_ids().end());
   answer->source = std::move(grammar);
-  Post(/*urgent=*/false, [maker = maker_.get(), answer] { maker->Begin(answer); });
+  Post(&quick_, /*urgent=*/false, [this, answer] { BeginOn(&quick_, answer); });
   return std::make_shared<GrammarAnswer>(this, std::move(answer));
 }
 
-void GrammarPool::Ask(const std::shared_ptr<MaskedAnswer>& answer, std::span<const TokenId> more) {
+void GrammarPool::Ask(const Answer& answer, std::span<const TokenId> more) {
+  Lane* lane = nullptr;
   {
     const MutexLock lock(&mutex_);
     answer->asked = true;
+    lane = LaneOf(*answer);
   }
-  Post(/*urgent=*/true,
-       [this, answer, ids = std::vector<TokenId>(more.begin(), more.end())]() mutable {
-         maker_->Make(answer, ids, [this] { CountMove(); });
-         const MutexLock lock(&mutex_);
-         answer->asked = false;
+  // One that is handed over meanwhile finds its ids at the other maker.
+  Post(lane, /*urgent=*/true,
+       [this, lane, answer, ids = std::vector<TokenId>(more.begin(), more.end())] {
+         MakeOn(lane, answer, ids);
        });
 }
 
-void GrammarPool::Wait(const MaskedAnswer& answer, const GrammarAnswer::Progress& progress) {
-  const MutexLock lock(&mutex_);
-  uint64_t told = moves_;
-  while (answer.asked) {
-    done_.WaitUntil(&mutex_, std::chrono::steady_clock::now() + kMaskLookInterval);
-    // Whoever watches the executor hears of the thread's moves, and of nothing if it is stuck.
-    if (moves_ != told && progress) progress();
-    told = moves_;
-  }
-}
-
-void GrammarPool::Post(bool urgent, Job job) {
-  // Before there is a vocabulary nothing can be made, and that is soon said.
-  if (runs_ == Runs::kInline || !thread_.joinable()) return job();
+void GrammarPool::Forget(const Answer& answer) {
+  Lane* lane = nullptr;
   {
     const MutexLock lock(&mutex_);
-    (urgent ? urgent_ : others_).push_back(std::move(job));
+    lane = LaneOf(*answer);
   }
-  posted_.NotifyOne();
+  Post(lane, /*urgent=*/false, [this, lane, answer] { ForgetOn(lane, answer); });
 }
 
-void GrammarPool::Run() {
+absl::StatusOr<bool> GrammarPool::Wait(const Answer& answer, Instant until,
+                                       const GrammarAnswer::Progress& progress) {
+  const MutexLock lock(&mutex_);
+  uint64_t told = LaneOf(*answer)->moves;
+  while (answer->asked) {
+    const Lane& lane = *LaneOf(*answer);
+    if (IsStuck(lane)) {
+      return absl::InternalError(absl::StrCat("the ", std::string(lane.name),
+                                              " maker of masks has not moved for ",
+                                              kMaskMakerStuckAfter.count(), " s"));
+    }
+    const Instant now = std::chrono::steady_clock::now();
+    if (now >= until) return false;
+    done_.WaitUntil(&mutex_, std::min<Instant>(until, now + kMaskLookInterval));
+    // Whoever watches the executor hears of the thread's moves, and of nothing if it is stuck.
+    if (lane.moves != told && progress) progress();
+    told = lane.moves;
+  }
+  return true;
+}
+
+bool GrammarPool::IsStuck(const Lane& lane) const {
+  return lane.is_busy && std::chrono::steady_clock::now() - lane.moved_at > kMaskMakerStuckAfter;
+}
+
+GrammarPool::Lane* GrammarPool::LaneOf(const MaskedAnswer& answer) {
+  return answer.handed_over ? &patient_ : &quick_;
+}
+
+// ---- the makers
+
+void GrammarPool::BeginOn(Lane* lane, const Answer& answer) {
+  {
+    const MutexLock lock(&mutex_);
+    if (LaneOf(*answer) != lane) return;  // begun there
+  }
+  if (!lane->maker->Begin(answer)) HandOver(answer);
+}
+
+void GrammarPool::MakeOn(Lane* lane, const Answer& answer, std::span<const TokenId> more) {
+  Lane* now = nullptr;
+  {
+    const MutexLock lock(&mutex_);
+    now = LaneOf(*answer);
+  }
+  if (now != lane) {
+    return Post(now, /*urgent=*/true,
+                [this, now, answer, ids = std::vector<TokenId>(more.begin(), more.end())] {
+                  MakeOn(now, answer, ids);
+                });
+  }
+  switch (lane->maker->Make(answer, more, [this, lane] { CountMove(lane); })) {
+    case MaskMaker::Made::kDone: {
+      const MutexLock lock(&mutex_);
+      answer->asked = false;
+      return;
+    }
+    case MaskMaker::Made::kNot:
+      HandOver(answer);
+      now = &patient_;
+      break;
+    case MaskMaker::Made::kPart:
+      break;
+  }
+  Post(now, /*urgent=*/true, [this, now, answer] { MakeOn(now, answer, {}); });
+}
+
+void GrammarPool::ForgetOn(Lane* lane, const Answer& answer) {
+  Lane* now = nullptr;
+  {
+    const MutexLock lock(&mutex_);
+    now = LaneOf(*answer);
+  }
+  if (now == lane) return lane->maker->Forget(answer);
+  Post(now, /*urgent=*/false, [this, now, answer] { now->maker->Forget(answer); });
+}
+
+// From the quick maker to the patient one, which begins anew.
+void GrammarPool::HandOver(const Answer& answer) {
+  quick_.maker->Release(answer);
+  handed_over_.Add();
+  // First of all that is asked of it there.
+  Post(&patient_, /*urgent=*/true, [this, answer, tokens = quick_.maker->vocabulary()] {
+    patient_.maker->ShareVocabulary(tokens);
+    patient_.maker->Begin(answer);
+  });
+  const MutexLock lock(&mutex_);
+  answer->handed_over = true;
+}
+
+void GrammarPool::Post(Lane* lane, bool urgent, Job job) {
+  // Before there is a vocabulary nothing can be made, and that is soon said.
+  if (runs_ == Runs::kInline || !lane->thread.joinable()) return job();
+  {
+    const MutexLock lock(&mutex_);
+    (urgent ? lane->urgent : lane->others).push_back(std::move(job));
+  }
+  lane->posted.NotifyOne();
+}
+
+void GrammarPool::Run(Lane* lane) {
   while (true) {
     Job job;
     {
       const MutexLock lock(&mutex_);
-      while (!stop_ && urgent_.empty() && others_.empty()) posted_.Wait(&mutex_);
+      lane->is_busy = false;
+      while (!stop_ && lane->urgent.empty() && lane->others.empty()) lane->posted.Wait(&mutex_);
       if (stop_) return;
-      std::deque<Job>& jobs = urgent_.empty() ? others_ : urgent_;
+      std::deque<Job>& jobs = lane->urgent.empty() ? lane->others : lane->urgent;
       job = std::move(jobs.front());
       jobs.pop_front();
+      lane->is_busy = true;
+      lane->moved_at = std::chrono::steady_clock::now();
     }
     job();
-    CountMove();
+    CountMove(lane);
   }
 }
 
-void GrammarPool::CountMove() {
+void GrammarPool::CountMove(Lane* lane) {
   {
     const MutexLock lock(&mutex_);
-    ++moves_;
+    ++lane->moves;
+    lane->moved_at = std::chrono::steady_clock::now();
   }
   done_.NotifyAll();
 }
 
-void GrammarPool::Write(metrics::Exposition* to) const { maker_->Write(to); }
+void GrammarPool::Write(metrics::Exposition* to) const {
+  const MaskMaker::Named makers[] = {{quick_.name, quick_.maker.get()},
+                                     {patient_.name, patient_.maker.get()}};
+  MaskMaker::Write(makers, to);
+  to->Single("tutti_worker_late_masks_total", metrics::Kind::kCounter,
+             "Rows that a step computed and did not draw, because their masks were not there yet.",
+             late_.value());
+  to->Single("tutti_worker_patient_answers_total", metrics::Kind::kCounter,
+             "Answers whose grammars or masks take so long that the patient maker has them.",
+             handed_over_.value());
+}
 
 }  // namespace tutti::worker

@@ -1,22 +1,31 @@
-// Answers by grammars: where each has come, and the masks of their next tokens, made on a thread of
+// Answers by grammars: where each has come, and the masks of their next tokens, made on threads of
 // their own while the executor computes the step.
 //
 // A mask is a function of the grammar and the output's ids so far, which are fed to it again after
 // a preemption, on another worker and when a client goes on with its answer; nothing else is kept.
+//
+// There are two makers. The quick one has all answers, and little time for each: a grammar that it
+// cannot make soon, or an answer whose masks take long, becomes the patient one's, which runs where
+// the machine has time to spare (docs/decisions/0085). So nobody waits for another's grammar; who
+// is late is drawn in a later step (grammar_mask.h).
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/ids.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "metrics/exposition.h"
+#include "metrics/histogram.h"
 #include "proto/peer_messages.h"
 
 namespace tutti::worker {
@@ -37,12 +46,20 @@ class GrammarAnswer {
   GrammarAnswer(const GrammarAnswer&) = delete;
   GrammarAnswer& operator=(const GrammarAnswer&) = delete;
 
-  // Asks for the mask of the token behind `output`, which goes on with that of the last call.
+  // Asks for the mask of the token behind `output`, which goes on with that of the last call; the
+  // same again changes nothing.
   void Ask(std::span<const TokenId> output);
+  // Whether it is there, or the reason that there is none.  REQUIRES: it was asked for
+  bool IsReady() const;
+  // Waits for it until then, and says whether it is there.
+  bool WaitUntil(Instant until, const Progress& progress) const;
   // Waits for it: bit i % 32 of word i / 32 says whether id i may come; valid until the next Ask.
   // Where the output is none of the grammar, or nothing may come behind it: the reason, with the
-  // position.  REQUIRES: it was asked for
-  absl::StatusOr<std::span<const uint32_t>> Take(const Progress& progress);
+  // position. INTERNAL: its maker is stuck.  REQUIRES: it was asked for
+  absl::StatusOr<std::span<const uint32_t>> Take(const Progress& progress = nullptr);
+
+  // It was not there when a token was to be drawn.
+  void CountLate();
 
   // The answer ends here, because no token can be drawn.
   void End(absl::Status why) { end_ = std::move(why); }
@@ -52,13 +69,14 @@ class GrammarAnswer {
  private:
   GrammarPool* const pool_;
   const std::shared_ptr<MaskedAnswer> answer_;
-  size_t asked_ = 0;  // tokens of the output
+  std::optional<size_t> asked_;  // tokens of the output
   absl::Status end_;
 };
 
 class GrammarPool {
  public:
-  // kInline: masks are made where they are asked for, for the simulator.
+  // kInline: masks are made where they are asked for, with all the time they take, for the
+  // simulator.
   enum class Runs { kOnThread, kInline };
 
   explicit GrammarPool(Runs runs);
@@ -80,25 +98,53 @@ class GrammarPool {
  private:
   friend class GrammarAnswer;
   using Job = std::function<void()>;
+  using Answer = std::shared_ptr<MaskedAnswer>;
 
-  // Masks go before grammars that are needed later.
-  void Post(bool urgent, Job job);
-  void Run();
-  void CountMove();
-  void Ask(const std::shared_ptr<MaskedAnswer>& answer, std::span<const TokenId> more);
-  void Wait(const MaskedAnswer& answer, const GrammarAnswer::Progress& progress);
+  // A maker, its thread and what it is to do.
+  struct Lane {
+    Lane(std::string_view name, std::unique_ptr<MaskMaker> maker);
+    ~Lane();
+
+    const std::string_view name;
+    const std::unique_ptr<MaskMaker> maker;  // the thread's; inline the executor's
+    std::thread thread;                      // begun with the first vocabulary
+    // Guarded by the pool's mutex:
+    ConditionVariable posted;
+    std::deque<Job> urgent, others;  // masks go before grammars that are needed later
+    uint64_t moves = 0;              // jobs done, and parts of long ones
+    bool is_busy = false;
+    Instant moved_at;
+  };
+
+  Lane* LaneOf(const MaskedAnswer& answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Post(Lane* lane, bool urgent, Job job);
+  void Run(Lane* lane);
+  void CountMove(Lane* lane);
+  bool IsStuck(const Lane& lane) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // ---- Thread: a maker's.
+
+  void BeginOn(Lane* lane, const Answer& answer);
+  void MakeOn(Lane* lane, const Answer& answer, std::span<const TokenId> more);
+  void ForgetOn(Lane* lane, const Answer& answer);
+  void HandOver(const Answer& answer);
+
+  // ---- Thread: the executor's.
+
+  void Ask(const Answer& answer, std::span<const TokenId> more);
+  void Forget(const Answer& answer);
+  // Whether the answer's mask is made. INTERNAL: its maker is stuck.
+  absl::StatusOr<bool> Wait(const Answer& answer, Instant until,
+                            const GrammarAnswer::Progress& progress);
 
   const Runs runs_;
-  const std::unique_ptr<MaskMaker> maker_;  // the thread's; inline the executor's
-  v1::Vocabulary vocabulary_;               // the last one
+  Lane quick_, patient_;
+  v1::Vocabulary vocabulary_;  // the last one
   int32_t vocab_size_ = 0;
-  std::thread thread_;  // begun with the first vocabulary
-  Mutex mutex_;
-  ConditionVariable posted_, done_;
+  metrics::Counter late_, handed_over_;
+  mutable Mutex mutex_;
+  ConditionVariable done_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t moves_ ABSL_GUARDED_BY(mutex_) = 0;  // jobs done, and parts of long ones
-  std::deque<Job> urgent_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Job> others_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::worker

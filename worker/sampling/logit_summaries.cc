@@ -72,9 +72,10 @@ class LogSum {
 
 // Ranks come in the order of their ids, so of equals the first stays.
 void Improve(const RowBest& other, RowBest* best) {
-  if (best->state == RowBest::kPoisoned || other.state == RowBest::kNothing) return;
-  if (other.state == RowBest::kPoisoned || best->state == RowBest::kNothing ||
-      other.logit > best->logit) {
+  if (best->state == RowBest::kLate || other.state == RowBest::kNothing) return;
+  if (best->state == RowBest::kPoisoned && other.state != RowBest::kLate) return;
+  if (other.state == RowBest::kLate || other.state == RowBest::kPoisoned ||
+      best->state == RowBest::kNothing || other.logit > best->logit) {
     *best = other;
   }
 }

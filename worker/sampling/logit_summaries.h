@@ -40,7 +40,8 @@ struct RowQuestion {
 };
 
 struct RowBest {
-  enum State : int32_t { kNumber = 0, kNothing = 1, kPoisoned = 2 };  // kNothing: only -Inf
+  // kNothing: only -Inf. kLate: some rank does not know yet what may be drawn.
+  enum State : int32_t { kNumber = 0, kNothing = 1, kPoisoned = 2, kLate = 3 };
   float logit = 0;
   float raw = 0;
   int32_t id = -1;
@@ -68,6 +69,8 @@ class LogitSummaries {
   // a device costs the same for one row as for many, and a processor's threads share the rows.
   void Begin(std::span<const RowQuestion> questions, kernels::TensorView logits,
              const ProgressCallback& progress);
+  // This rank does not know what may be drawn of a row of Begin's.
+  void SetLate(size_t row) { bests_[row] = {.state = RowBest::kLate}; }
   // Writes this rank's block of one row of Begin's. `raw` and `adjusted` are that row of its
   // logits, the same view when nothing is adjusted.
   void Fill(const RowQuestion& question, size_t row, kernels::TensorView raw,

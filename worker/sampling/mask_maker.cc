@@ -44,8 +44,9 @@ void TakeOut(std::span<const TokenId> ids, std::vector<uint32_t>* mask) {
 
 }  // namespace
 
-MaskMaker::MaskMaker(const GrammarCache::Bounds& bounds)
-    : cache_(bounds),
+MaskMaker::MaskMaker(const GrammarCache::Bounds& bounds, const MakerPatience& patience)
+    : patience_(patience),
+      cache_(bounds),
       mask_seconds_({1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1}) {}
 
 void MaskMaker::SetVocabulary(const v1::Vocabulary& vocabulary, int32_t vocab_size) {
@@ -60,16 +61,28 @@ void MaskMaker::SetVocabulary(const v1::Vocabulary& vocabulary, int32_t vocab_si
   const std::vector<TokenId> special(vocabulary.special_ids().begin(),
                                      vocabulary.special_ids().end());
   auto trie = grammar::TokenTrie::Create(bytes, ends, vocab_size, special);
-  vocabulary_status_ = trie.status();
-  cache_.SetVocabulary(trie.ok() ? std::make_shared<const grammar::TokenTrie>(*std::move(trie))
-                                 : nullptr);
+  if (!trie.ok()) return ShareVocabulary(trie.status());
+  ShareVocabulary(std::make_shared<const grammar::TokenTrie>(*std::move(trie)));
 }
 
-void MaskMaker::Begin(const std::shared_ptr<MaskedAnswer>& answer) {
+void MaskMaker::ShareVocabulary(absl::StatusOr<std::shared_ptr<const grammar::TokenTrie>> tokens) {
+  vocabulary_status_ = tokens.status();
+  const auto trie = tokens.ok() ? *std::move(tokens) : nullptr;
+  if (trie == nullptr || trie != cache_.tokens()) cache_.SetVocabulary(trie);
+}
+
+absl::StatusOr<std::shared_ptr<const grammar::TokenTrie>> MaskMaker::vocabulary() const {
+  if (!vocabulary_status_.ok()) return vocabulary_status_;
+  return cache_.tokens();
+}
+
+bool MaskMaker::Begin(const std::shared_ptr<MaskedAnswer>& answer) {
   answers_.insert(answer);
   answers_now_ = static_cast<int64_t>(answers_.size());
-  if (answer->entry != nullptr || !answer->status.ok()) return;
-  auto entry = vocabulary_status_.ok() ? cache_.Find(answer->source) : vocabulary_status_;
+  if (answer->entry != nullptr || !answer->status.ok()) return true;
+  auto entry = vocabulary_status_.ok() ? cache_.Find(answer->source, patience_.build_work)
+                                       : vocabulary_status_;
+  if (absl::IsAborted(entry.status())) return false;
   answer->source.Clear();
   if (entry.ok()) {
     answer->entry = *std::move(entry);
@@ -77,33 +90,44 @@ void MaskMaker::Begin(const std::shared_ptr<MaskedAnswer>& answer) {
     answer->status = Annotate(entry.status(), "the grammar cannot be made");
   }
   grammars_ = cache_.size();
+  return true;
 }
 
-void MaskMaker::Make(const std::shared_ptr<MaskedAnswer>& answer, std::span<const TokenId> more,
-                     const Progress& progress) {
-  Begin(answer);
-  if (!answer->status.ok()) return;
-  const auto begin = std::chrono::steady_clock::now();
-  answer->status = Mask(answer.get(), more, progress);
-  mask_seconds_.Observe(
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+MaskMaker::Made MaskMaker::Make(const std::shared_ptr<MaskedAnswer>& answer,
+                                std::span<const TokenId> more, const Progress& progress) {
+  answer->ids.insert(answer->ids.end(), more.begin(), more.end());
+  if (!Begin(answer)) return Made::kNot;
+  if (!answer->status.ok()) return Made::kDone;
+  const double mean =
+      answer->mask_seconds / static_cast<double>(std::max<int64_t>(answer->masks, 1));
+  if (patience_.mean_mask.has_value() && answer->masks >= kMasksOfMean &&
+      mean > Seconds(*patience_.mean_mask)) {
+    return Made::kNot;
+  }
+  const Instant begin = std::chrono::steady_clock::now();
+  const absl::Status made = Mask(answer.get(), progress);
+  if (absl::IsAborted(made)) return Made::kNot;
+  if (absl::IsUnavailable(made)) return Made::kPart;
+  answer->status = made;
+  const double seconds = Seconds(std::chrono::steady_clock::now() - begin);
+  mask_seconds_.Observe(seconds);
+  answer->mask_seconds += seconds;
+  ++answer->masks;
   if (!answer->status.ok()) undrawable_.Add();
   if (cache_.Trim(answer->entry.get())) DropStaleMatchers();
   grammars_ = cache_.size();
   bytes_ = cache_.bytes();
+  return Made::kDone;
 }
 
-absl::Status MaskMaker::Mask(MaskedAnswer* answer, std::span<const TokenId> more,
-                             const Progress& progress) {
-  size_t from = answer->ids.size();
-  answer->ids.insert(answer->ids.end(), more.begin(), more.end());
+absl::Status MaskMaker::Mask(MaskedAnswer* answer, const Progress& progress) {
   if (!answer->matcher || answer->generation != answer->entry->generation()) {
     answer->matcher.emplace(cache_.AutomatonOf(answer->entry.get()));
     answer->generation = answer->entry->generation();
-    from = 0;
   }
-  TUTTI_RETURN_IF_ERROR(Feed(answer, from, progress));
+  TUTTI_RETURN_IF_ERROR(Feed(answer, progress));
   answer->mask.resize(answer->entry->tokens().words());
+  LimitOperation(answer);
   if (absl::Status made = answer->matcher->Mask(answer->mask); !made.ok()) {
     return Annotate(made,
                     absl::StrCat("the grammar, for token ", answer->ids.size(), " of the output"));
@@ -115,14 +139,27 @@ absl::Status MaskMaker::Mask(MaskedAnswer* answer, std::span<const TokenId> more
                    " of the output"));
 }
 
-absl::Status MaskMaker::Feed(MaskedAnswer* answer, size_t from, const Progress& progress) {
+// ABORTED: a token takes more than its patience; UNAVAILABLE: others have their turn.
+absl::Status MaskMaker::Feed(MaskedAnswer* answer, const Progress& progress) {
+  const Instant begin = std::chrono::steady_clock::now();
+  const size_t from = answer->matcher->accepted();
   for (size_t i = from; i < answer->ids.size(); ++i) {
+    if (i > from && std::chrono::steady_clock::now() - begin > patience_.turn) {
+      return absl::UnavailableError("others have their turn");
+    }
     if (progress && (i - from) % kFedTokensPerTell == kFedTokensPerTell - 1) progress();
+    LimitOperation(answer);
     const absl::Status taken = answer->matcher->AcceptToken(answer->ids[i]);
-    if (!taken.ok())
+    if (!taken.ok()) {
       return Annotate(taken, absl::StrCat("the grammar, at token ", i, " of the output"));
+    }
   }
   return absl::OkStatus();
+}
+
+void MaskMaker::LimitOperation(MaskedAnswer* answer) const {
+  if (!patience_.mask.has_value()) return;
+  answer->matcher->EndAt(std::chrono::steady_clock::now() + *patience_.mask);
 }
 
 // The matcher knows the vocabulary's own ends; a request may have others, and want them late.
@@ -150,6 +187,13 @@ void MaskMaker::DropStaleMatchers() {
   }
 }
 
+void MaskMaker::Release(const std::shared_ptr<MaskedAnswer>& answer) {
+  if (answer->entry != nullptr) answer->source = answer->entry->source();
+  answer->masks = 0;
+  answer->mask_seconds = 0;
+  Forget(answer);
+}
+
 void MaskMaker::Forget(const std::shared_ptr<MaskedAnswer>& answer) {
   answers_.erase(answer);
   answer->matcher.reset();
@@ -157,19 +201,31 @@ void MaskMaker::Forget(const std::shared_ptr<MaskedAnswer>& answer) {
   answers_now_ = static_cast<int64_t>(answers_.size());
 }
 
-void MaskMaker::Write(metrics::Exposition* to) const {
+void MaskMaker::Write(std::span<const Named> makers, metrics::Exposition* to) {
   using metrics::Kind;
+  int64_t answers = 0, grammars = 0, bytes = 0;
+  double undrawable = 0;
+  for (const Named& named : makers) {
+    answers += named.maker->answers_now_;
+    grammars += named.maker->grammars_;
+    bytes += named.maker->bytes_;
+    undrawable += named.maker->undrawable_.value();
+  }
   to->Single("tutti_worker_grammar_answers", Kind::kGauge,
-             "Sequences whose text a grammar constrains.", static_cast<double>(answers_now_));
+             "Sequences whose text a grammar constrains.", static_cast<double>(answers));
   to->Single("tutti_worker_grammars", Kind::kGauge,
              "Grammars that are held, those of no sequence among them.",
-             static_cast<double>(grammars_));
+             static_cast<double>(grammars));
   to->Single("tutti_worker_grammar_bytes", Kind::kGauge, "Memory of grammars and their automata.",
-             static_cast<double>(bytes_));
+             static_cast<double>(bytes));
   to->Single("tutti_worker_undrawable_total", Kind::kCounter,
-             "Answers that ended because their grammar allowed no token.", undrawable_.value());
-  to->Begin("tutti_worker_mask_seconds", Kind::kHistogram, "Time to make the mask of one token.");
-  mask_seconds_.Write({}, to);
+             "Answers that ended because their grammar allowed no token.", undrawable);
+  to->Begin("tutti_worker_mask_seconds", Kind::kHistogram,
+            "Time to make the mask of one token; by maker: the quick one has all but those answers "
+            "that take it too long.");
+  for (const Named& named : makers) {
+    named.maker->mask_seconds_.Write({{"maker", std::string(named.name)}}, to);
+  }
 }
 
 }  // namespace tutti::worker

@@ -113,6 +113,9 @@ absl::Status Sampler::SampleGroup(TensorView logits, std::span<const SampleRow> 
     questions_.push_back(QuestionOf(*row.sequence, options_.vocab_size));
   }
   summaries_.Begin(questions_, logits, progress);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (grammar_mask_.IsLate(rows[i])) summaries_.SetLate(i);
+  }
   Tell(progress);
   // A draw may need the blocks' memory for another exchange. So the rows of an exchange are all
   // merged before the first draw. One rank alone exchanges nothing and takes row by row.
@@ -162,7 +165,8 @@ absl::Status Sampler::SampleRowInto(const Row& row, RowAnswer* answer, v1::Sampl
   const SequenceState& sequence = row.sequence;
   token->set_sequence(sequence.id.value());
   token->set_position(static_cast<int32_t>(sequence.tokens.size()));
-  token->set_token(-1);
+  token->set_token(answer->raw.state == RowBest::kLate ? kLateToken : -1);
+  if (answer->raw.state == RowBest::kLate) return absl::OkStatus();
   if (answer->raw.state != RowBest::kNumber || answer->best.state != RowBest::kNumber) {
     EndByGrammar(sequence, *answer);
     return absl::OkStatus();

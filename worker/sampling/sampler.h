@@ -65,8 +65,8 @@ class Sampler {
 
   // Appends one token to *sampled for each row, in order. A row whose logits are not numbers (NaN,
   // +Inf, or nothing but -Inf, with the mask or without) has token -1, and where that is a
-  // grammar's doing, its answer has ended. Errors are the collective's. Changes the logits of rows
-  // with a grammar.
+  // grammar's doing, its answer has ended. A row whose mask some rank lacks has token kLateToken.
+  // Errors are the collective's. Changes the logits of rows with a grammar.
   // `progress` is told of every row, and before each further look into one.
   //
   //   logits [rows, the rank's part of the vocabulary] f32, of the backend's device
