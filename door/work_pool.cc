@@ -10,11 +10,14 @@
 
 namespace tutti::door {
 
-WorkPool::WorkPool(int num_threads, size_t capacity, FairQueue::Size first_takes)
+WorkPool::WorkPool(int num_threads, size_t capacity, FairQueue::Size first_takes, int nice_steps)
     : capacity_(capacity) {
   for (int i = 0; i < num_threads; ++i) {
     const FairQueue::Size largest = i == 0 && num_threads > 1 ? first_takes : FairQueue::kLarge;
-    threads_.push_back(StartThread("work on requests", [this, largest] { Run(largest); }));
+    threads_.push_back(StartThread("work on requests", [this, largest, nice_steps] {
+      if (nice_steps > 0) LowerPriority(nice_steps);
+      Run(largest);
+    }));
   }
 }
 

@@ -32,7 +32,9 @@ class WorkPool {
   // A pool in which at most `capacity` closures wait. A host may have as many as are free then; a
   // connection, as many as its host may have beside. Where there are several threads, the first
   // takes nothing larger than `first_takes`.
-  WorkPool(int num_threads, size_t capacity, FairQueue::Size first_takes = FairQueue::kSmall);
+  // `nice_steps`: how far its threads are below all others (LowerPriority).
+  WorkPool(int num_threads, size_t capacity, FairQueue::Size first_takes = FairQueue::kSmall,
+           int nice_steps = 0);
   // Runs the queued closures, then ends.
   ~WorkPool();
   // From now on nothing is taken, and what waits never runs and goes with the pool; returns when

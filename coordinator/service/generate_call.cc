@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/generation_service.h"
 #include "coordinator/service/prompt_reasoning.h"
@@ -43,7 +44,7 @@ int64_t HeldBytes(const BuiltRequest& built) {
 }  // namespace
 
 absl::StatusOr<BuiltRequest> GenerationService::Build(v1::GenerateRequest* message,
-                                                      const Call& call,
+                                                      const Call& call, bool patient,
                                                       StreamBeginning* beginning) {
   TUTTI_ASSIGN_OR_RETURN(const std::string tenant,
                          door::TenantOf(message->tenant(), call.tenants, call.rights));
@@ -57,7 +58,9 @@ absl::StatusOr<BuiltRequest> GenerationService::Build(v1::GenerateRequest* messa
     claims.body = resume_tokens_->HashBody(message);
     TUTTI_RETURN_IF_ERROR(CheckSameRequest(*given, claims));
   }
-  auto read = BuildRequest(*message, *model_);
+  auto read = BuildRequest(*message, *model_,
+                           {.known = &known_grammars_,
+                            .work_max = patient ? grammar::kBuildWorkMax : kQuickGrammarWork});
   if (!read.ok()) {
     if (absl::StartsWith(read.status().message(), "grammar")) grammars_->CountRefused();
     return read.status();
@@ -88,13 +91,19 @@ absl::StatusOr<BuiltRequest> GenerationService::Build(v1::GenerateRequest* messa
 }
 
 absl::Status GenerationService::Generate(door::ReceivedRequest received, const Call& call,
-                                         const std::shared_ptr<door::GenerateStream>& stream) {
+                                         const std::shared_ptr<door::GenerateStream>& stream,
+                                         bool patient) {
   v1::GenerateRequest message;
   TUTTI_RETURN_IF_ERROR(door::ParseMessage(received.bytes, &message));
-  received.bytes.Clear();
+  if (patient || !message.has_grammar()) received.bytes.Clear();
   stream->Identify(message.request_id(), RequestId(), {});
   StreamBeginning beginning;
-  TUTTI_ASSIGN_OR_RETURN(BuiltRequest built, Build(&message, call, &beginning));
+  auto read = Build(&message, call, patient, &beginning);
+  if (absl::IsAborted(read.status())) {
+    return GenerateLater(std::move(received), beginning.claims.tenant, call, stream);
+  }
+  TUTTI_ASSIGN_OR_RETURN(BuiltRequest built, std::move(read));
+  received.bytes.Clear();
   TUTTI_RETURN_IF_ERROR(serving_->Check());
   // From here on the prompt is held, once for each output, instead of the message.
   door::ByteBudget::Charge prompt = std::move(received.charge);
@@ -116,6 +125,25 @@ absl::Status GenerationService::Generate(door::ReceivedRequest received, const C
   const bool wanted = stream->Attach(n, std::move(prompt), [this, first, n] { Abandon(first, n); });
   if (!wanted) Abandon(first, n);
   return absl::OkStatus();
+}
+
+absl::Status GenerationService::GenerateLater(door::ReceivedRequest received, const Hash128& tenant,
+                                              const Call& call,
+                                              const std::shared_ptr<door::GenerateStream>& stream) {
+  const auto bytes = static_cast<int64_t>(received.bytes.Length());
+  const auto kept = std::make_shared<door::ReceivedRequest>(std::move(received));
+  const auto work = [this, call, stream](door::ReceivedRequest again) {
+    return Generate(std::move(again), call, stream, /*patient=*/true);
+  };
+  const bool queued =
+      patient_pool_.Submit({.client = stream->client(),
+                            .owner = absl::StrCat(tenant.high, " ", tenant.low),
+                            .bytes = bytes,
+                            .run = [this, call, stream, kept, work] {
+                              WorkOn(stream.get(), call.deadline, std::move(*kept), work);
+                            }});
+  if (queued) return absl::OkStatus();
+  return door::Overloaded("as many grammars that take long to make wait as may");
 }
 
 absl::Status GenerationService::Begin(const std::string& name, BuiltRequest* built,

@@ -66,7 +66,8 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
                                   .all = kGrammarsMax,
                                   .all_bytes = kGrammarBytesMax})),
       spans_(spans),
-      pool_(kTokenizerThreads, kMailboxEventsMax) {
+      pool_(kTokenizerThreads, kMailboxEventsMax),
+      patient_pool_(1, kPatientRequestsMax, door::FairQueue::kLarge, kPatientNiceSteps) {
   Serve("Generate", [this](auto* context) { return BeginGenerate(context); });
   Serve("Tokenize", [this](auto* context) { return BeginTokenize(context); });
   Serve("Detokenize", [this](auto* context) { return BeginDetokenize(context); });
@@ -75,27 +76,32 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
 
 void GenerationService::Work(const std::shared_ptr<door::ClientCall>& call, Instant deadline,
                              std::function<absl::Status(door::ReceivedRequest)> work) {
-  const bool queued =
-      pool_.Submit({.client = call->client(),
-                    .bytes = call->request_bytes(),
-                    .run = [this, call, deadline, work = std::move(work)] {
-                      std::optional<door::ReceivedRequest> received = call->TakeRequest();
-                      if (!received || call->ended()) return;
-                      if (clock_->Now() >= deadline) {
-                        return call->End(
-                            absl::DeadlineExceededError("the deadline passed before the request "
-                                                        "was looked at"));
-                      }
-                      const auto bytes = static_cast<int64_t>(received->bytes.Length());
-                      const absl::Status done =
-                          door::WithinMemory([&] { return work(*std::move(received)); });
-                      if (absl::IsInvalidArgument(done)) {
-                        ++door_->invalid;
-                        return call->Refuse(done, bytes, clock_->Now());
-                      }
-                      if (!done.ok()) call->End(done);
-                    }});
+  const bool queued = pool_.Submit({.client = call->client(),
+                                    .bytes = call->request_bytes(),
+                                    .run = [this, call, deadline, work = std::move(work)] {
+                                      std::optional<door::ReceivedRequest> received =
+                                          call->TakeRequest();
+                                      if (received)
+                                        WorkOn(call.get(), deadline, *std::move(received), work);
+                                    }});
   if (!queued) call->End(door::Overloaded("too many requests arrive at once"));
+}
+
+void GenerationService::WorkOn(door::ClientCall* call, Instant deadline,
+                               door::ReceivedRequest received,
+                               const std::function<absl::Status(door::ReceivedRequest)>& work) {
+  if (call->ended()) return;
+  if (clock_->Now() >= deadline) {
+    return call->End(
+        absl::DeadlineExceededError("the deadline passed before the request was looked at"));
+  }
+  const auto bytes = static_cast<int64_t>(received.bytes.Length());
+  const absl::Status done = door::WithinMemory([&] { return work(std::move(received)); });
+  if (absl::IsInvalidArgument(done)) {
+    ++door_->invalid;
+    return call->Refuse(done, bytes, clock_->Now());
+  }
+  if (!done.ok()) call->End(done);
 }
 
 door::ClientCall::Reactor* GenerationService::Start(grpc::CallbackServerContext* context,
@@ -118,7 +124,7 @@ door::ClientCall::Reactor* GenerationService::BeginGenerate(grpc::CallbackServer
   stream->SetTrace(door::StreamTrace(spans_, TraceparentOf(*context)));
   return Start(context, stream.get(), [this, stream, call = std::move(call)] {
     Work(stream, call.deadline, [this, stream, call](door::ReceivedRequest received) {
-      return Generate(std::move(received), call, stream);
+      return Generate(std::move(received), call, stream, /*patient=*/false);
     });
   });
 }

@@ -16,6 +16,7 @@
 #include "base/mutex.h"
 #include "coordinator/events.h"
 #include "coordinator/service/engine_loop.h"
+#include "coordinator/service/limits.h"
 #include "coordinator/service/output_hub.h"
 #include "coordinator/service/request_builder.h"
 #include "coordinator/service/resume_token.h"
@@ -82,10 +83,16 @@ class GenerationService : public door::RawService {
   // error of `work`, or when memory runs out.
   void Work(const std::shared_ptr<door::ClientCall>& call, Instant deadline,
             std::function<absl::Status(door::ReceivedRequest)> work);
+  // The same of a request that has been taken.
+  void WorkOn(door::ClientCall* call, Instant deadline, door::ReceivedRequest received,
+              const std::function<absl::Status(door::ReceivedRequest)>& work);
   absl::Status Generate(door::ReceivedRequest received, const Call& call,
-                        const std::shared_ptr<door::GenerateStream>& stream);
+                        const std::shared_ptr<door::GenerateStream>& stream, bool patient);
+  // Again, on the thread that makes grammars which take long.
+  absl::Status GenerateLater(door::ReceivedRequest received, const Hash128& tenant,
+                             const Call& call, const std::shared_ptr<door::GenerateStream>& stream);
   // The request as the core knows it, and what its stream says of itself (generate_call.cc).
-  absl::StatusOr<BuiltRequest> Build(v1::GenerateRequest* message, const Call& call,
+  absl::StatusOr<BuiltRequest> Build(v1::GenerateRequest* message, const Call& call, bool patient,
                                      StreamBeginning* beginning);
   // Gives its outputs to the engine, in the place of those of the same name.
   absl::Status Begin(const std::string& name, BuiltRequest* built, StreamBeginning beginning,
@@ -111,9 +118,11 @@ class GenerationService : public door::RawService {
   const std::shared_ptr<const ResumeTokens> resume_tokens_;
   const std::shared_ptr<RunningRequests> named_ = std::make_shared<RunningRequests>();
   const std::shared_ptr<RunningGrammars> grammars_;
+  KnownGrammars known_grammars_{kKnownGrammarsMax};
   metrics::SpanWriter* const spans_;
   std::atomic<uint64_t> next_request_{1};
   door::WorkPool pool_;
+  door::WorkPool patient_pool_;
 };
 
 }  // namespace tutti::coordinator

@@ -93,6 +93,25 @@ v1::GrammarPreface PrefaceFor(const v1::GenerateRequest& message, std::span<cons
   return PrefaceOf(ReasoningOf(prompt, *model.tokenizer), model.chat_template->source());
 }
 
+// The special tokens that a grammar asks for, which is made unless it is known.
+absl::StatusOr<std::vector<std::string>> SpecialsOf(const grammar::GrammarSource& source,
+                                                    const std::string& path,
+                                                    const std::string& digest,
+                                                    const GrammarMeans& means) {
+  std::optional<std::vector<std::string>> known;
+  if (means.known != nullptr) known = means.known->Find(digest);
+  if (known.has_value()) return *std::move(known);
+  const auto made = grammar::Grammar::Create(source, /*work=*/nullptr, means.work_max);
+  if (absl::IsAborted(made.status())) return made.status();
+  if (!made.ok()) {
+    // Its words begin with a name of its own.
+    const std::string words(made.status().message());
+    return BadGrammar(path, words.substr(std::min(words.find(": "), words.size())));
+  }
+  if (means.known != nullptr) means.known->Add(digest, (*made)->specials());
+  return (*made)->specials();
+}
+
 }  // namespace
 
 absl::Status CheckGrammar(const v1::Grammar& grammar, const ServedModel& model) {
@@ -123,28 +142,25 @@ absl::Status CheckGrammar(const v1::Grammar& grammar, const ServedModel& model) 
 }
 
 absl::StatusOr<BuiltGrammar> BuildGrammar(const v1::GenerateRequest& message,
-                                          std::span<const TokenId> prompt,
-                                          const ServedModel& model) {
+                                          std::span<const TokenId> prompt, const ServedModel& model,
+                                          const GrammarMeans& means) {
   NamedSource named = SourceOf(message.grammar());
   const bool blanks = message.grammar().whitespace() == v1::GRAMMAR_WHITESPACE_BOUNDED;
   named.source.whitespace = blanks ? grammar::Whitespace::kBounded : grammar::Whitespace::kCompact;
   const v1::GrammarPreface preface = PrefaceFor(message, prompt, model);
   named.source.preface = {.open = preface.open(), .close = preface.close()};
-  const auto made = grammar::Grammar::Create(named.source);
   const std::string path =
       absl::StrCat(".", absl::string_view(named.field.data(), named.field.size()));
-  if (!made.ok()) {
-    // Its words begin with a name of its own.
-    const std::string words(made.status().message());
-    return BadGrammar(path, words.substr(std::min(words.find(": "), words.size())));
-  }
-  for (const std::string& special : (*made)->specials()) {
+  const grammar::Grammar::Digest digest = grammar::Grammar::DigestOf(named.source);
+  BuiltGrammar built;
+  built.digest = std::string(reinterpret_cast<const char*>(digest.data()), digest.size());
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<std::string> specials,
+                         SpecialsOf(named.source, path, built.digest, means));
+  for (const std::string& special : specials) {
     if (model.tokenizer->SpecialId(special).has_value()) continue;
     return BadGrammar(path, absl::StrCat(": %special \"", special,
                                          "\" is no special token of model '", model.name, "'"));
   }
-  BuiltGrammar built;
-  built.digest.assign((*made)->digest().begin(), (*made)->digest().end());
   built.source.set_kind(named.kind);
   built.source.set_text(std::move(named.source.text));
   built.source.set_blanks(blanks);

@@ -41,6 +41,40 @@ class GrammarBuilderTest : public ::testing::Test {
   std::vector<TokenId> stops_;
 };
 
+TEST_F(GrammarBuilderTest, WhatIsKnownIsNotMadeAgain) {
+  message_.mutable_grammar()->set_json_schema(R"({"type": "object", "additionalProperties": {}})");
+  KnownGrammars known(2);
+  // Nothing can be made with so little work.
+  const GrammarMeans hurried = {.known = &known, .work_max = 1};
+  EXPECT_TRUE(absl::IsAborted(BuildRequest(message_, *model_, hurried).status()));
+  const auto made = BuildRequest(message_, *model_, {.known = &known});
+  ASSERT_TRUE(made.ok()) << made.status();
+  const auto again = BuildRequest(message_, *model_, hurried);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->grammar_digest, made->grammar_digest);
+  EXPECT_EQ(again->request.sampling.SerializeAsString(),
+            made->request.sampling.SerializeAsString());
+  // Others are others, and those asked for long ago go.
+  message_.mutable_grammar()->set_whitespace(v1::GRAMMAR_WHITESPACE_BOUNDED);
+  EXPECT_TRUE(absl::IsAborted(BuildRequest(message_, *model_, hurried).status()));
+  for (const std::string pattern : {"a", "b"}) {
+    message_.mutable_grammar()->set_regex(pattern);
+    EXPECT_TRUE(BuildRequest(message_, *model_, {.known = &known}).ok());
+  }
+  EXPECT_TRUE(BuildRequest(message_, *model_, hurried).ok());
+  EXPECT_FALSE(known.Find(made->grammar_digest).has_value());
+}
+
+// A special token that a known grammar asks for may be missing from another model.
+TEST_F(GrammarBuilderTest, WhatIsKnownIsCheckedAgainstTheModel) {
+  message_.mutable_grammar()->set_ebnf("root ::= %special \"<|nothing|>\"");
+  KnownGrammars known(2);
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status status = BuildRequest(message_, *model_, {.known = &known}).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("is no special token"));
+  }
+}
+
 TEST_F(GrammarBuilderTest, SourcesBecomeTheWorkers) {
   v1::Grammar& grammar = *message_.mutable_grammar();
   grammar.set_json_schema(R"({"type": "null"})");

@@ -234,8 +234,9 @@ absl::Status BuildStops(const v1::SamplingParams& params, const ServedModel& mod
 }
 
 absl::Status PutGrammar(const v1::GenerateRequest& message, const ServedModel& model,
-                        BuiltRequest* out) {
-  TUTTI_ASSIGN_OR_RETURN(BuiltGrammar built, BuildGrammar(message, out->request.prompt, model));
+                        const GrammarMeans& means, BuiltRequest* out) {
+  TUTTI_ASSIGN_OR_RETURN(BuiltGrammar built,
+                         BuildGrammar(message, out->request.prompt, model, means));
   v1::SequenceSampling& sampling = out->request.sampling;
   out->grammar_digest = std::move(built.digest);
   *sampling.mutable_grammar() = std::move(built.source);
@@ -291,7 +292,8 @@ absl::Status CheckModelName(const std::string& name, const ServedModel& model) {
 }
 
 absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
-                                          const ServedModel& model) {
+                                          const ServedModel& model,
+                                          const GrammarMeans& grammar_means) {
   TUTTI_RETURN_IF_ERROR(CheckLabel(message.request_id()));
   TUTTI_RETURN_IF_ERROR(CheckModelName(message.model(), model));
   TUTTI_RETURN_IF_ERROR(CheckSalt(message.cache_salt()));
@@ -306,7 +308,9 @@ absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
   TUTTI_RETURN_IF_ERROR(BuildStops(params, model, message.has_grammar(), &built));
   TUTTI_ASSIGN_OR_RETURN(built.request.prompt, BuildPrompt(message, model));
   TUTTI_RETURN_IF_ERROR(BuildLength(params, model, &built.request));
-  if (message.has_grammar()) TUTTI_RETURN_IF_ERROR(PutGrammar(message, model, &built));
+  if (message.has_grammar()) {
+    TUTTI_RETURN_IF_ERROR(PutGrammar(message, model, grammar_means, &built));
+  }
   built.seed_given = params.has_seed();
   built.output.skip_special_tokens =
       !params.has_skip_special_tokens() || params.skip_special_tokens();
