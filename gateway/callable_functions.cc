@@ -1,6 +1,5 @@
 #include "gateway/callable_functions.h"
 
-#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -53,9 +52,9 @@ void AddCallable(FieldReader* fields, const ToolFunction& function, bool exact,
   if (!IsCallableName(function.name)) {
     return fields->Fail(BadRequest(path, path + " has signs that calls have no place for"));
   }
-  const bool twice = std::any_of(wishes->callable.begin(), wishes->callable.end(),
-                                 [&](const auto& one) { return one.name == function.name; });
-  if (twice) return fields->Fail(BadRequest(path, path + " is that of another function too"));
+  if (!wishes->callable_names.insert(function.name).second) {
+    return fields->Fail(BadRequest(path, path + " is that of another function too"));
+  }
   CallableFunction callable{
       .name = function.name, .path = function.path + "parameters", .json = {}, .xml = {}};
   const Parameters& types = wishes->functions[function.name];

@@ -211,6 +211,9 @@ inline constexpr size_t kExtraBracesMax = 4;
 inline constexpr int64_t kSchemaVisitsMax = 20'000;
 // A value of `enum` as JSON, or a `$ref`: a longer one is not known.
 inline constexpr size_t kListedValueBytesMax = 1024;
+// Texts of an `enum` that are written as they stand in Qwen's form of calls, each of which is
+// compared with all; more are written as JSON.
+inline constexpr size_t kRawListedValuesMax = 256;
 // JSON of `tools` in a request, and of chat_template_kwargs: the service takes both together.
 inline constexpr size_t kToolsBytesMax = 1 << 20;
 inline constexpr size_t kTemplateKwargsBytesMax = 60 << 10;

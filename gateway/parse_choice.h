@@ -6,9 +6,11 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "gateway/api_error.h"
 #include "gateway/limits.h"
 #include "gateway/parse/answer_form.h"
@@ -33,6 +35,7 @@ struct AnswerWishes {
   bool named = false;   // of the function that is named, and no other
   // The functions that may be called, where the answer is to be by a grammar; else none.
   std::vector<CallableFunction> callable;
+  absl::flat_hash_set<std::string> callable_names;
   std::optional<ApiError> no_xml;  // why they cannot be in ToolForm::kQwenXml
   size_t definitions_left = kRepeatedDefinitionsBytesMax;  // of them, in that form
   bool one_call_only = false;

@@ -149,6 +149,10 @@ void ReadPrompt(FieldReader* fields, std::string_view text, v1::ChatMessages* ch
   std::string tools;
   const std::string_view written_tools =
       fields->Find("tools") == nullptr ? "" : MemberAsWritten(text, "tools");
+  if (written_tools.size() > kToolsBytesMax) {
+    return fields->Fail("tools", absl::StrCat("take ", written_tools.size(),
+                                              " bytes, the limit is ", kToolsBytesMax));
+  }
   const std::vector<ToolFunction> functions = ReadTools(fields, written_tools, wishes, &tools);
   ReadToolChoice(fields, functions, wishes);
   std::string all = Dump(variables);

@@ -166,6 +166,8 @@ TEST(MessagesRequest, RefusesByName) {
       {R"(, "thinking": {"type": "much"})", "thinking.type"},
   };
   for (const auto& [fields, param] : cases) EXPECT_EQ(Refused(fields), param) << fields;
+  // By its size, before it is read.
+  EXPECT_EQ(Refused(R"(, "tools": [")" + std::string(kToolsBytesMax, 'a') + "\"]"), "tools");
   const std::pair<const char*, const char*> bodies[] = {
       {R"({"messages": [{"role": "user", "content": "a"}]})", "max_tokens"},
       {R"({"max_tokens": 5})", "messages"},

@@ -169,6 +169,35 @@ TEST(ToolFields, DefinitionsAreNotRepeatedWithoutEnd) {
   EXPECT_THAT(error->param, StartsWith("tools[0].function.parameters.properties.p"));
 }
 
+// Each text that is written as it stands is compared with all others.
+TEST(ToolFields, LongListsOfTextsAreJson) {
+  for (const size_t count : {kRawListedValuesMax, kRawListedValuesMax + 1}) {
+    std::string texts;
+    for (size_t i = 0; i < count; ++i) absl::StrAppend(&texts, i == 0 ? "" : ",", "\"t", i, "\"");
+    auto read = ReadTools(
+        absl::StrCat(
+            R"([{"type": "function", "function": {"name": "f", "strict": true, "parameters":)",
+            R"({"type":"object","properties":{"p":{"enum":[)", texts, "]}}}}}]"),
+        "");
+    ASSERT_TRUE(std::holds_alternative<GenerationRequest>(read));
+    auto& request = std::get<GenerationRequest>(read);
+    ASSERT_EQ(request.wishes.callable.size(), 1u);
+    const std::string& xml = request.wishes.callable[0].xml;
+    const bool is_json = xml.find("%json") != std::string::npos;
+    EXPECT_EQ(is_json, count > kRawListedValuesMax);
+    EXPECT_EQ(request.wishes.functions["f"]["p"].is_json, is_json);
+  }
+}
+
+TEST(ToolFields, AFunctionIsNamedOnce) {
+  const auto read = ReadTools(
+      R"([{"type": "function", "function": {"name": "f", "strict": true}},
+          {"type": "function", "function": {"name": "f", "strict": true}}])",
+      "");
+  ASSERT_TRUE(std::holds_alternative<ApiError>(read));
+  EXPECT_EQ(std::get<ApiError>(read).param, "tools[1].function.name");
+}
+
 TEST(ToolFields, ANamedCallEndsAsOpenAisDoes) {
   for (const auto& [choice, reason] :
        {std::pair(R"("required")", "tool_calls"),

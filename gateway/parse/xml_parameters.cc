@@ -219,7 +219,9 @@ class SchemaOfParameters {
       }
     }
     std::string all;
-    if (!values.is_array() || values.empty()) return std::nullopt;
+    if (!values.is_array() || values.empty() || values.size() > kRawListedValuesMax) {
+      return std::nullopt;
+    }
     for (const Json& value : values) {
       if (!value.is_string()) return std::nullopt;
       const auto& text = value.get_ref<const std::string&>();
