@@ -8,9 +8,10 @@
 //       "texts": ["..."],                     texts to follow
 //       "walks": 3, "seed": 1, "tokens": 200, texts to make, of tokens drawn from masks
 //       "end": 0.3,                           how likely the end is taken, where it may be
-//       "finish": 3000}                       tokens at most to end a text with that was cut
+//       "finish": 3000}                       tokens at most to end a text with that was cut, or
+//                                             one of `texts`
 // out: {"us": time to make the grammar,
-//       "texts": [{"accepted": true, "prefix": true, "stop": bytes allowed}],
+//       "texts": [{"accepted": true, "prefix": true, "stop": bytes allowed, "finished": "..."}],
 //       "walks": [{"text": "...", "ended": true, "finished": "..."}],
 //       "masks": [microseconds of each, the first first], "bytes": of the automaton}
 // or:  {"error": "...", "us": …}
@@ -125,7 +126,9 @@ class Probe {
     Json answer = {{"us", us}};
     Json masks = Json::array();
     for (const Json& text : question.value("texts", Json::array())) {
-      answer["texts"].push_back(Follow(automaton, text.get<std::string>(), &masks));
+      Json followed = Follow(automaton, text.get<std::string>(), &masks);
+      if (question.contains("finish")) FinishText(automaton, text, question["finish"], &followed);
+      answer["texts"].push_back(std::move(followed));
     }
     Random random(question.value("seed", uint64_t{1}));
     for (int i = 0; i < question.value("walks", 0); ++i) {
@@ -163,6 +166,14 @@ class Probe {
       }
     }
     return answer;
+  }
+
+  void FinishText(const std::shared_ptr<grammar::Automaton>& automaton, const std::string& text,
+                  int tokens, Json* answer) {
+    Matcher matcher(automaton);
+    Random random(text.size());
+    if (!matcher.Accept(text).ok() || !Finish(tokens, &matcher, &random)) return;
+    (*answer)["finished"] = std::string(matcher.text());
   }
 
   Json Walk(const std::shared_ptr<grammar::Automaton>& automaton, const Json& question,
