@@ -3,6 +3,7 @@
 // Values; pure; any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
