@@ -270,7 +270,8 @@ class EbnfParser {
     if (rest.starts_with("\\u{")) {
       size = std::min(rest.find('}'), rest.size() - 1) + 1;
     } else if (rest.starts_with("\\u")) {
-      size = rest.substr(6).starts_with("\\u") ? 12 : 6;
+      const bool goes_on = rest.size() > 6 && rest.substr(6).starts_with("\\u");
+      size = goes_on ? 12 : 6;
     } else if (rest.starts_with("\\x")) {
       size = 4;
     }

@@ -44,6 +44,16 @@ TEST(EbnfTest, StringsAndClasses) {
   EXPECT_EQ(Ebnf("r ::= [à-ü]", "\xC2"), "no");
 }
 
+// An escape may be cut short by the end of its string.
+TEST(EbnfTest, EscapesThatAreNoneAreRefused) {
+  for (const std::string escape : {"\\u", "\\u0", "\\u00e", "\\u{", "\\u{}", "\\u{41", "\\x",
+                                   "\\x4", "\\ud83d", "\\ud83d\\u", "\\ud83d\\ude", "\\u004\\u"}) {
+    EXPECT_NE(Refusal(SourceKind::kEbnf, "r ::= \"a" + escape + "\""), "") << escape;
+    EXPECT_NE(Refusal(SourceKind::kEbnf, "r ::= [a" + escape + "]"), "") << escape;
+    EXPECT_NE(Refusal(SourceKind::kRegex, "a" + escape), "") << escape;
+  }
+}
+
 TEST(EbnfTest, NestsAsDeepAsTextsMay) {
   const auto nested = [](size_t depth) {
     return Ebnf("r ::= \"(\" r \")\" | \"x\"",
