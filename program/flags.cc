@@ -183,9 +183,13 @@ std::string FlagSet::Explain(const CLI::ParseError& error,
   const CLI::App& command = GivenCommand(*app_);
   // A required flag may be there under another name.
   const std::vector<std::string> left = app_->remaining(/*recurse=*/true);
-  if (!left.empty()) return ExplainUnknown(command, left.front());
   const CLI::Option* const option = OptionOf(command, error);
   const std::string text = ExplainError(command, error, option);
+  if (!left.empty()) {
+    const std::string unknown = ExplainUnknown(command, left.front());
+    // Where others are taken one is the cause only if it is meant for a flag of ours.
+    if (!command.get_allow_extras() || unknown.back() == '?') return unknown;
+  }
   const std::string source = option == nullptr ? "" : SourceOf(*option, line, file_.get());
   return source.empty() || source == kFromCommandLine ? text
                                                       : absl::StrCat(text, " (from ", source, ")");
@@ -198,13 +202,18 @@ std::optional<int> FlagSet::Parse(int argc, const char* const* argv) {
   } catch (const CLI::Success& help) {  // of --help and --version
     return app_->exit(help);
   } catch (const CLI::ParseError& error) {
+    // What is asked for is what was told so far.
+    if (error.get_name() == "RequiredError" && ShowsSettings()) return PrintSettings(line);
     const std::string path = PathOf(GivenCommand(*app_));
     const std::string why = Explain(error, line);
     std::fprintf(stderr, "%s: %s%s %s --help\n", path.c_str(), why.c_str(),
                  why.back() == '?' ? " See" : "; see", path.c_str());
     return kExitUsageError;
   }
-  if (!ShowsSettings()) return std::nullopt;
+  return ShowsSettings() ? PrintSettings(line) : std::nullopt;
+}
+
+std::optional<int> FlagSet::PrintSettings(const std::vector<std::string>& line) const {
   std::fputs(Settings(line).c_str(), stdout);
   return std::ferror(stdout) != 0 || std::fflush(stdout) != 0 ? 1 : 0;
 }
@@ -229,6 +238,20 @@ absl::Status FlagSet::ParseArguments(std::vector<std::string> arguments) {
     return absl::InvalidArgumentError(Explain(error, line));
   }
   return absl::OkStatus();
+}
+
+void FlagSet::TakeOthers() { app_->allow_extras(); }
+
+std::vector<std::string> FlagSet::Others() const { return app_->remaining(); }
+
+std::string FlagSet::ExplainOther(const std::string& argument) const {
+  return ExplainUnknown(*app_, argument);
+}
+
+std::vector<std::string> FlagSet::Variables() const {
+  std::vector<std::string> names;
+  for (const auto& [option, variable] : variables_) names.push_back(variable);
+  return names;
 }
 
 bool FlagSet::chosen() const { return app_->parsed(); }

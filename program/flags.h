@@ -122,6 +122,15 @@ class FlagSet {
   // the arguments that were parsed.
   std::string Settings(const std::vector<std::string>& line) const;
 
+  // Of a command: arguments that it has no flag for are no errors of Parse but Others().
+  void TakeOthers();
+  // After Parse, in order.
+  std::vector<std::string> Others() const;
+  // The text for one of them that is an error after all.
+  std::string ExplainOther(const std::string& argument) const;
+  // The variables of the environment that this command's flags are read from.
+  std::vector<std::string> Variables() const;
+
   // After Parse: whether this is the command that was given.
   bool chosen() const;
   // After Parse: whether the flag was given, by any source.
@@ -134,6 +143,7 @@ class FlagSet {
 
   void AddShowSettings();
   bool ShowsSettings() const;
+  std::optional<int> PrintSettings(const std::vector<std::string>& line) const;
   void AddOne(const Flag& flag, absl::string_view group);
   // The text for an error of the parser: what is wrong, where it stands, and what to do.
   std::string Explain(const CLI::ParseError& error, const std::vector<std::string>& line) const;
