@@ -29,6 +29,10 @@ inline constexpr Duration kSpanPeriod = std::chrono::seconds(1);
 // The time for a collector to take a batch, also while the process ends.
 inline constexpr Duration kPostTime = std::chrono::seconds(2);
 inline constexpr Duration kPostTimeAtEnd = std::chrono::seconds(1);
+// What another process tells, handed on: the text of a large cluster, and the time for it, of which
+// the scraper of ours has more.
+inline constexpr size_t kHandedOnBytesMax = 16 << 20;
+inline constexpr Duration kHandOnTime = std::chrono::seconds(3);
 // Bounds of one histogram. Those of tokens are three a decade, up to 2^31.
 inline constexpr size_t kBoundsMax = 32;
 

@@ -13,7 +13,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "metrics/exposition.h"
-#include "metrics/http_post.h"
+#include "metrics/http_call.h"
 #include "metrics/span.h"
 
 namespace tutti::metrics {

@@ -1,4 +1,4 @@
-#include "metrics/http_post.h"
+#include "metrics/http_call.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <memory>
 
 #include "absl/strings/match.h"
@@ -57,6 +58,23 @@ class Socket {
     return absl::OkStatus();
   }
 
+  // All that comes until the other end closes.
+  absl::StatusOr<std::string> ReceiveAll(size_t bytes_max) {
+    std::string bytes;
+    char buffer[16 << 10];
+    while (true) {
+      const ssize_t n = recv(fd_, buffer, sizeof(buffer), 0);
+      if (n == 0) return bytes;
+      if (n > 0) {
+        bytes.append(buffer, static_cast<size_t>(n));
+        if (bytes.size() <= bytes_max) continue;
+        return absl::UnavailableError(absl::StrCat("the answer is longer than ", bytes_max));
+      }
+      if (errno != EAGAIN && errno != EINTR) return Failed("receive");
+      TUTTI_RETURN_IF_ERROR(Wait(POLLIN));
+    }
+  }
+
   absl::StatusOr<std::string> Receive(size_t size) {
     std::string bytes(size, '\0');
     size_t got = 0;
@@ -86,16 +104,46 @@ class Socket {
   const Instant deadline_;
 };
 
-absl::Status PostTo(const addrinfo& to, std::string_view request, Instant deadline) {
+// Reads the answer once the request has gone.
+using ReadAnswer = std::function<absl::Status(Socket*)>;
+
+absl::Status CallTo(const addrinfo& to, std::string_view request, Instant deadline,
+                    const ReadAnswer& read) {
   const int fd =
       socket(to.ai_family, to.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to.ai_protocol);
   if (fd < 0) return Failed("socket");
   Socket connection(fd, deadline);
   TUTTI_RETURN_IF_ERROR(connection.Connect(to.ai_addr, to.ai_addrlen));
   TUTTI_RETURN_IF_ERROR(connection.Send(request));
-  TUTTI_ASSIGN_OR_RETURN(const std::string status, connection.Receive(kStatusBytes));
-  if (absl::StartsWith(status, "HTTP/1.") && status[9] == '2') return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("the answer begins with \"", status, "\""));
+  return read(&connection);
+}
+
+absl::Status Call(const HttpUrl& url, std::string_view method, std::string_view rest, Duration time,
+                  const ReadAnswer& read) {
+  const Instant deadline = SystemClock().Now() + time;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(url.host.c_str(), url.port.c_str(), &hints, &found)) {
+    return absl::UnavailableError(absl::StrCat(url.host, ": ", gai_strerror(error)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> freed(found, &freeaddrinfo);
+  const bool is_v6 = url.host.find(':') != std::string::npos;
+  const std::string request = absl::StrCat(
+      absl::string_view(method.data(), method.size()), " ", url.path,
+      " HTTP/1.1\r\nHost: ", is_v6 ? absl::StrCat("[", url.host, "]") : url.host, ":", url.port,
+      "\r\nConnection: close\r\n", absl::string_view(rest.data(), rest.size()));
+  absl::Status status = absl::UnavailableError(absl::StrCat(url.host, " has no address"));
+  for (const addrinfo* to = found; to != nullptr; to = to->ai_next) {
+    status = CallTo(*to, request, deadline, read);
+    if (status.ok()) break;
+  }
+  return status;
+}
+
+absl::Status Refused(std::string_view answer) {
+  return absl::UnavailableError(
+      absl::StrCat("the answer begins with \"", std::string(answer.substr(0, kStatusBytes)), "\""));
 }
 
 }  // namespace
@@ -130,25 +178,30 @@ absl::StatusOr<HttpUrl> ParseHttpUrl(std::string_view text) {
 }
 
 absl::Status PostJson(const HttpUrl& url, std::string_view body, Duration time) {
-  const Instant deadline = SystemClock().Now() + time;
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int error = getaddrinfo(url.host.c_str(), url.port.c_str(), &hints, &found)) {
-    return absl::UnavailableError(absl::StrCat(url.host, ": ", gai_strerror(error)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> freed(found, &freeaddrinfo);
-  const bool is_v6 = url.host.find(':') != std::string::npos;
-  const std::string request = absl::StrCat(
-      "POST ", url.path, " HTTP/1.1\r\nHost: ", is_v6 ? absl::StrCat("[", url.host, "]") : url.host,
-      ":", url.port, "\r\nContent-Type: application/json\r\nContent-Length: ", body.size(),
-      "\r\nConnection: close\r\n\r\n", absl::string_view(body.data(), body.size()));
-  absl::Status status = absl::UnavailableError(absl::StrCat(url.host, " has no address"));
-  for (const addrinfo* to = found; to != nullptr; to = to->ai_next) {
-    status = PostTo(*to, request, deadline);
-    if (status.ok()) break;
-  }
-  return status;
+  const std::string rest =
+      absl::StrCat("Content-Type: application/json\r\nContent-Length: ", body.size(), "\r\n\r\n",
+                   absl::string_view(body.data(), body.size()));
+  return Call(url, "POST", rest, time, [](Socket* connection) -> absl::Status {
+    TUTTI_ASSIGN_OR_RETURN(const std::string status, connection->Receive(kStatusBytes));
+    if (absl::StartsWith(status, "HTTP/1.") && status[9] == '2') return absl::OkStatus();
+    return Refused(status);
+  });
+}
+
+absl::StatusOr<std::string> GetText(const HttpUrl& url, size_t bytes_max, Duration time) {
+  std::string body;
+  TUTTI_RETURN_IF_ERROR(Call(url, "GET", "\r\n", time, [&](Socket* connection) -> absl::Status {
+    TUTTI_ASSIGN_OR_RETURN(const std::string answer, connection->ReceiveAll(bytes_max));
+    const size_t head = answer.find("\r\n\r\n");
+    const bool is_good = answer.size() > kStatusBytes && absl::StartsWith(answer, "HTTP/1.") &&
+                         answer.compare(8, 5, " 200 ") == 0 && head != std::string::npos;
+    if (!is_good) return Refused(answer);
+    // A whole text ends its last line; one that was cut off does not.
+    if (answer.back() != '\n') return absl::UnavailableError("the answer was cut off");
+    body = answer.substr(head + 4);
+    return absl::OkStatus();
+  }));
+  return body;
 }
 
 }  // namespace tutti::metrics
