@@ -23,6 +23,8 @@ class ApiKeys {
   // Errors name `path` and the line.
   static absl::StatusOr<ApiKeys> Parse(std::string_view text, const std::string& path);
   static absl::StatusOr<ApiKeys> Load(const std::string& path);
+  // Adds a key in plain text, of an operator who is no tenant. `flag`: of errors.
+  absl::Status AddPlain(std::string_view key, const char* flag);
 
   // The tenant of a key; nothing for one that is not known. Takes the same time for all keys of the
   // same length.

@@ -47,14 +47,14 @@ std::variant<std::string, ApiError> AdmitByPlace(const DoorRules& rules,
   if (!request.peer.is_local && !rules.without_keys) {
     return MakeError(403,
                      "this gateway has no keys and serves callers on its own machine; start it "
-                     "with --api-keys, or say --without-keys");
+                     "with --api-key or --api-keys, or say --without-keys");
   }
   const std::string_view host = request.Field("host");
   // HTTP/1.0 needs none.
   if (!host.empty() && !IsOurName(rules, host)) {
     return MakeError(
         403, absl::StrCat("the Host \"", std::string(host.substr(0, 64)),
-                          "\" is no name of this server; start the gateway with --api-keys, or "
+                          "\" is no name of this server; start the gateway with --api-key, or "
                           "name it with --allow-host"));
   }
   const std::string_view origin = request.Field("origin");

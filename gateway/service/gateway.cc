@@ -11,6 +11,9 @@
 #include "gateway/grpc/grpc_port.h"
 #include "gateway/json_text.h"
 #include "gateway/limits.h"
+#include "metrics/hand_on.h"
+#include "metrics/limits.h"
+#include "spdlog/spdlog.h"
 
 namespace tutti::gateway {
 namespace {
@@ -26,6 +29,21 @@ std::string RequestName(const HttpRequest& request) {
 bool Leads(const Route& route, std::string_view path) {
   if (path.substr(0, route.path.size()) != route.path) return false;
   return path.size() == route.path.size() || (route.below && path[route.path.size()] == '/');
+}
+
+// With what the coordinator at `of` tells, where there is one and it answers.
+std::string WithOthers(const std::optional<metrics::HttpUrl>& of, metrics::Exposition text) {
+  absl::StatusOr<std::string> told = std::string();
+  if (of.has_value()) {
+    told = metrics::GetText(*of, metrics::kHandedOnBytesMax, metrics::kHandOnTime);
+  }
+  text.Single("tutti_gateway_coordinator_metrics", metrics::Kind::kGauge,
+              "1 where the coordinator's metrics are told here too, else 0.",
+              of.has_value() && told.ok() ? 1 : 0);
+  if (told.ok()) return metrics::JoinExpositions(text.Release(), *told, "coordinator");
+  spdlog::warn("metrics of the coordinator at {}:{}: {}", of->host, of->port,
+               std::string(told.status().message()));
+  return text.Release();
 }
 
 }  // namespace
@@ -164,17 +182,18 @@ void Gateway::AnswerMetrics(const Caller& caller) {
                   .grpc_calls_begun = grpc_ == nullptr ? 0 : grpc_->begun()},
                  &text);
   if (spans_ != nullptr) spans_->WriteMetrics(&text);
-  jobs_->Run(caller, Lane::kHere, /*bytes=*/0,
-             [caller, files = certificates_, text](auto*) mutable -> LoopJobs::Rest {
-               metrics::WriteProcess("gateway", &text);
-               metrics::WriteCertificates(files, &text);
-               return [caller, body = text.Release()] {
-                 HttpResponse response = caller.Head(200);
-                 response.content_type = metrics::kContentType;
-                 response.body = body;
-                 caller.exchange->Reply(std::move(response));
-               };
-             });
+  jobs_->Run(
+      caller, Lane::kHere, /*bytes=*/0,
+      [caller, files = certificates_, of = metrics_of_, text](auto*) mutable -> LoopJobs::Rest {
+        metrics::WriteProcess("gateway", &text);
+        metrics::WriteCertificates(files, &text);
+        return [caller, body = WithOthers(of, std::move(text))] {
+          HttpResponse response = caller.Head(200);
+          response.content_type = metrics::kContentType;
+          response.body = body;
+          caller.exchange->Reply(std::move(response));
+        };
+      });
 }
 
 void Gateway::OnTick() {

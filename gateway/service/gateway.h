@@ -15,6 +15,7 @@
 #include "gateway/service/loop_jobs.h"
 #include "gateway/service/route.h"
 #include "gateway/service/upstream.h"
+#include "metrics/http_call.h"
 #include "metrics/process_metrics.h"
 #include "metrics/span_writer.h"
 
@@ -34,6 +35,9 @@ class Gateway : public HttpHandler {
   void set_server(HttpServer* server) { server_ = server; }
   // Called before the loop runs: the port that drains and ends with this, where there is one.
   void set_grpc(GrpcPort* grpc) { grpc_ = grpc; }
+
+  // Called before the loop runs: /metrics tells those of the process there too.
+  void set_metrics_of(metrics::HttpUrl url) { metrics_of_ = std::move(url); }
 
   void Handle(std::shared_ptr<Exchange> exchange) override;
   Verdict Judge(const HttpRequest& head) override;
@@ -57,6 +61,7 @@ class Gateway : public HttpHandler {
   const std::vector<HttpApi*> apis_;
   const std::vector<metrics::CertificateFile> certificates_;
   metrics::SpanWriter* const spans_;
+  std::optional<metrics::HttpUrl> metrics_of_;
   const SystemClock clock_{};
   const std::vector<Route> routes_;
   GatewayMetrics metrics_;

@@ -18,6 +18,9 @@ constexpr char kFooter[] = R"(Examples:
   tutti-gateway --coordinator a:50051,b:50051 --listen 0.0.0.0:8443 --api-keys FILE \
       --tls-cert server.pem --tls-key server.key
 
+  # for one person, who has the key
+  TUTTI_API_KEY=... tutti-gateway --listen 0.0.0.0:8000 --http-plaintext
+
   # our own API too, for gRPC clients of any language
   tutti-gateway --coordinator 127.0.0.1:50051 --grpc 127.0.0.1:8001
 
@@ -96,6 +99,15 @@ void AddDoorFlags(FlagSet* set, GatewayFlags* flags) {
             "see /metrics and the map; unset: no keys, and only callers on this machine are "
             "served",
         .check = IsFile()},
+       {.names = "--api-key",
+        .variable = &flags->api_key,
+        .help = "A key in plain text that lets its bearer call, and see /metrics and the page; "
+                "better in TUTTI_API_KEY or a file, for others see what a program is told"},
+       {.names = "--api-key-file",
+        .variable = &flags->api_key_file,
+        .help = "A file with that key",
+        .check = IsFile(),
+        .excludes = {"--api-key"}},
        {.names = "--without-keys",
         .variable = &flags->without_keys,
         .help = "Serve callers of other machines without keys: something else keeps strangers out"},
@@ -149,20 +161,24 @@ void AddAnswerFlags(FlagSet* set, GatewayFlags* flags) {
            "Answers");
 }
 
+bool HasKeys(const GatewayFlags& flags) {
+  return !flags.api_keys.empty() || !flags.api_key.empty() || !flags.api_key_file.empty();
+}
+
 absl::Status CheckKeys(const char* flag, const std::string& listen, const GatewayFlags& flags) {
   if (listen.empty() || transport::IsLocalAddress(listen)) return absl::OkStatus();
-  if (!flags.api_keys.empty() || flags.without_keys) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(flag, " ", listen,
-                   ": whoever reaches this address could use the service; give --api-keys, or say "
-                   "--without-keys if something else keeps strangers out"));
+  if (HasKeys(flags) || flags.without_keys) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      flag, " ", listen,
+      ": whoever reaches this address could use the service; give --api-key or --api-keys, or "
+      "say --without-keys if something else keeps strangers out"));
 }
 
 }  // namespace
 
 absl::Status CheckDoors(const GatewayFlags& flags) {
-  if (flags.without_keys && !flags.api_keys.empty()) {
-    return absl::InvalidArgumentError("--without-keys and --api-keys contradict each other");
+  if (flags.without_keys && HasKeys(flags)) {
+    return absl::InvalidArgumentError("--without-keys and a key contradict each other");
   }
   if (flags.http_plaintext && !flags.server.tls_certificate.empty()) {
     return absl::InvalidArgumentError("--http-plaintext and --tls-cert contradict each other");
@@ -195,9 +211,15 @@ void AddGatewayFlags(FlagSet* set, GatewayFlags* flags) {
       {.names = "--otlp-endpoint",
        .variable = &flags->traces.endpoint,
        .help = HelpIn(kTraceFlags, "--otlp-endpoint")},
+      {.names = "--metrics-of",
+       .variable = &flags->metrics_of,
+       .help = "The coordinator's --metrics, host:port: /metrics tells what it says too",
+       .check = IsAddress()},
       {.names = "--ready-file",
        .variable = &flags->ready_file,
-       .help = "Write {\"address\": ...} here once it listens"},
+       .help =
+           "Write {\"address\": ..., \"ready\": ...} here once it listens, and again once /ready "
+           "is 200"},
   });
   AddDaemonFlags("Seconds running requests get to finish; a second signal ends them", set,
                  &flags->daemon);

@@ -22,6 +22,8 @@ struct GatewayFlags {
   client::ClientOptions client;  // `admin`: several of them, with commas between
   std::string certificate_folder;
   std::string api_keys;
+  std::string api_key, api_key_file;  // one of them at most
+  std::string metrics_of;             // of the coordinator; empty: not handed on
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> cors_origins;
   std::string tool_parser = "auto";

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -31,11 +32,24 @@
 namespace tutti::gateway {
 namespace {
 
-absl::Status SayReady(const std::string& path, const std::string& address,
-                      const std::string& grpc) {
-  const nlohmann::json ready = {{"address", address}, {"grpc", grpc}};
+absl::Status SayReady(const std::string& path, const std::string& address, const std::string& grpc,
+                      bool is_ready) {
+  const nlohmann::json ready = {{"address", address}, {"grpc", grpc}, {"ready", is_ready}};
   if (path.empty() || WriteReadyFile(path, ready.dump())) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("--ready-file: cannot write ", path));
+}
+
+// "" where there is none.
+absl::StatusOr<std::string> PlainKey(const GatewayFlags& flags) {
+  if (flags.api_key_file.empty()) return flags.api_key;
+  std::ifstream file(flags.api_key_file, std::ios::binary);
+  std::string text(kKeyBytesMax + 2, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  const std::string key(absl::StripAsciiWhitespace(text));
+  if (!key.empty()) return key;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--api-key-file ", flags.api_key_file, " cannot be read, or is empty"));
 }
 
 absl::StatusOr<DoorRules> MakeRules(const GatewayFlags& flags) {
@@ -46,8 +60,15 @@ absl::StatusOr<DoorRules> MakeRules(const GatewayFlags& flags) {
   for (const std::string& host : flags.allowed_hosts) {
     rules.allowed_hosts.push_back(absl::AsciiStrToLower(host));
   }
-  if (flags.api_keys.empty()) return rules;
-  TUTTI_ASSIGN_OR_RETURN(rules.keys, ApiKeys::Load(flags.api_keys));
+  if (!flags.api_keys.empty()) {
+    TUTTI_ASSIGN_OR_RETURN(rules.keys, ApiKeys::Load(flags.api_keys));
+  }
+  TUTTI_ASSIGN_OR_RETURN(const std::string plain, PlainKey(flags));
+  if (!plain.empty()) {
+    if (!rules.keys.has_value()) rules.keys.emplace();
+    TUTTI_RETURN_IF_ERROR(
+        rules.keys->AddPlain(plain, flags.api_key_file.empty() ? "--api-key" : "--api-key-file"));
+  }
   return rules;
 }
 
@@ -104,6 +125,14 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> StartGrpc(const GatewayFlags& flags, D
   return port;
 }
 
+absl::Status SetMetricsOf(const std::string& address, Gateway* gateway) {
+  if (address.empty()) return absl::OkStatus();
+  TUTTI_ASSIGN_OR_RETURN(auto url,
+                         metrics::ParseHttpUrl(absl::StrCat("http://", address, "/metrics")));
+  gateway->set_metrics_of(std::move(url));
+  return absl::OkStatus();
+}
+
 // Within so many descriptors, which the ports share.
 absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, Daemon* daemon) {
   TUTTI_RETURN_IF_ERROR(CheckDoors(flags));
@@ -149,8 +178,13 @@ absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, Daemon* daemo
   TUTTI_ASSIGN_OR_RETURN(auto grpc, StartGrpc(flags, std::move(rules), descriptors, &upstream,
                                               server.get(), console.traffic(), spans.get()));
   gateway.set_grpc(grpc.get());
-  TUTTI_RETURN_IF_ERROR(
-      SayReady(flags.ready_file, server->address(), grpc == nullptr ? "" : grpc->address()));
+  TUTTI_RETURN_IF_ERROR(SetMetricsOf(flags.metrics_of, &gateway));
+  const std::string grpc_address = grpc == nullptr ? "" : grpc->address();
+  TUTTI_RETURN_IF_ERROR(SayReady(flags.ready_file, server->address(), grpc_address, false));
+  upstream.OnFirstReady([file = flags.ready_file, http = server->address(), grpc_address] {
+    const absl::Status said = SayReady(file, http, grpc_address, true);
+    if (!said.ok()) spdlog::warn("{}", std::string(said.message()));
+  });
   std::thread loop = StartThread("the server", [&server] { server->Run(); });
   daemon->AwaitEnd("draining");
   const bool ended =

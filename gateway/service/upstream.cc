@@ -45,6 +45,17 @@ void Upstream::Tell(const ModelState& next, const ModelState& last, const absl::
   }
 }
 
+void Upstream::OnFirstReady(std::function<void()> done) {
+  {
+    const MutexLock lock(&mutex_);
+    if (!model_->ready()) {
+      on_first_ready_ = std::move(done);
+      return;
+    }
+  }
+  done();
+}
+
 void Upstream::Watch() {
   ModelState last{.reachable = true};
   ServesLately lately;
@@ -65,12 +76,18 @@ void Upstream::Watch() {
     const Instant now = SystemClock().Now();
     next->serves_lately = lately.Update(got.ok() && !got->numerics_class().empty(), now);
     const Instant until = now + (next->ready() ? kModelPoll : kModelPollWhileLost);
-    const MutexLock lock(&mutex_);
-    if (!next->reachable) {
-      next->model = model_->model;
-      next->form = model_->form;
+    std::function<void()> on_first_ready;
+    {
+      const MutexLock lock(&mutex_);
+      if (!next->reachable) {
+        next->model = model_->model;
+        next->form = model_->form;
+      }
+      if (next->ready()) on_first_ready = std::exchange(on_first_ready_, nullptr);
+      model_ = std::move(next);
     }
-    model_ = std::move(next);
+    if (on_first_ready) on_first_ready();
+    const MutexLock lock(&mutex_);
     while (!ending_ && changed_.WaitUntil(&mutex_, until)) {
     }
     if (ending_) return;

@@ -44,6 +44,10 @@ class Upstream {
     return lanes_.Run(lane, owner, bytes, std::move(job));
   }
 
+  // `done` is called once, when the service is ready for the first time, soon: on the thread that
+  // watches it, or on the caller's where it is already.
+  void OnFirstReady(std::function<void()> done);
+
   // Jobs that run have ended after this, and none runs any more.  Thread: the owner's.
   void StopWork() { lanes_.Stop(); }
 
@@ -61,6 +65,7 @@ class Upstream {
   ConditionVariable changed_;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<const ModelState> model_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> on_first_ready_ ABSL_GUARDED_BY(mutex_);
   client::CancelToken cancel_;  // of the watcher's call
   std::thread watcher_;
   WorkLanes lanes_;  // after all that its jobs use
