@@ -1,6 +1,7 @@
 // tutti plan: shows before anything is loaded which layers and how much memory each device will
 // hold, and refuses a model that cannot fit.
 #include <algorithm>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "base/byte_size.h"
@@ -9,6 +10,7 @@
 #include "client/plan.h"
 #include "client/plan_devices.h"
 #include "client/print.h"
+#include "model/hub_cache.h"
 #include "placement/layout_flags.h"
 #include "program/machine.h"
 
@@ -32,6 +34,7 @@ configuration.)";
 
 struct PlanFlags {
   PlanRequest request;
+  std::string revision;
   std::string devices;
   std::string max_memory;
   std::string link;
@@ -107,10 +110,22 @@ absl::Status ReadDevices(PlanFlags* flags) {
   return absl::OkStatus();
 }
 
+absl::Status FindPlanModel(PlanFlags* flags) {
+  std::string& model = flags->request.model;
+  std::error_code error;
+  if (std::filesystem::is_regular_file(model, error)) return absl::OkStatus();
+  TUTTI_ASSIGN_OR_RETURN(model, model::FindModel(model, flags->revision));
+  return absl::OkStatus();
+}
+
 int RunPlan(PlanFlags flags) {
   placement::PlacementOptions& placement = flags.request.options.placement;
   // A length that is given is meant to be used.
   placement.kv_tokens_min = std::max<int64_t>(placement.kv_tokens_min, placement.max_model_len);
+  if (const absl::Status found = FindPlanModel(&flags); !found.ok()) {
+    Fail(found);
+    return kExitUsage;
+  }
   if (const absl::Status read = ReadDevices(&flags); !read.ok()) return Fail(read);
   if (const absl::Status read = ReadSizes(&flags); !read.ok()) return Fail(read);
   const auto report = MakePlan(flags.request);
@@ -129,8 +144,9 @@ void AddPlanFlags(FlagSet* set, PlanFlags* flags) {
   set->Add({
       {.names = "--model",
        .variable = &flags->request.model,
-       .help = "Folder with config.json, or that file",
+       .help = "Folder with config.json, that file, or a name in the hub's cache",
        .required = true},
+      {.names = "--revision", .variable = &flags->revision, .help = model::kRevisionHelp},
       {.names = "-d,--devices",
        .variable = &flags->devices,
        .help = "Per device its memory, and if known reading and computing speed: "

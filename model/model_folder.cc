@@ -23,17 +23,6 @@ absl::Status Invalid(const std::string& given, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("\"", absl::Utf8SafeCEscape(given), "\" ", what));
 }
 
-// "Qwen/Qwen3-0.6B": an owner and a name of the characters that the hub allows.
-bool IsHubName(const std::string& given) {
-  const size_t slash = given.find('/');
-  if (slash == std::string::npos || slash == 0 || slash + 1 == given.size()) return false;
-  if (given.find('/', slash + 1) != std::string::npos || given[0] == '.') return false;
-  return std::all_of(given.begin(), given.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.' ||
-           c == '/';
-  });
-}
-
 bool HasConfig(const fs::path& folder) { return text::IsThere(folder / "config.json"); }
 
 bool IsLfsPointer(const std::string& path) {
@@ -104,6 +93,16 @@ absl::Status IsFile(const std::string& given) {
 }
 
 }  // namespace
+
+bool IsHubName(const std::string& given) {
+  const size_t slash = given.find('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == given.size()) return false;
+  if (given.find('/', slash + 1) != std::string::npos || given[0] == '.') return false;
+  return std::all_of(given.begin(), given.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.' ||
+           c == '/';
+  });
+}
 
 absl::Status CheckModelFolder(const std::string& given) {
   if (given.empty()) {

@@ -13,4 +13,7 @@ namespace tutti::model {
 // file, a model's name on the Hugging Face hub, the hub's cache, other folders) and what to give.
 absl::Status CheckModelFolder(const std::string& given);
 
+// "Qwen/Qwen3-0.6B": an owner and a name of the characters that the Hugging Face hub allows.
+bool IsHubName(const std::string& given);
+
 }  // namespace tutti::model

@@ -11,6 +11,7 @@
 #include "coordinator/service/coordinator.h"
 #include "coordinator/service/serve_flags.h"
 #include "coordinator/service/serve_layout.h"
+#include "model/hub_cache.h"
 #include "program/daemon.h"
 #include "program/exit_code.h"
 #include "program/flags.h"
@@ -44,9 +45,10 @@ stand by.)";
 
 absl::Status Serve(ServeFlags flags, Daemon* daemon) {
   const SystemClock clock;
-  TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<ServedModel> model,
-                         ServedModel::Load(flags.model, flags.served_model_name,
-                                           flags.max_model_len, flags.chat_template));
+  TUTTI_ASSIGN_OR_RETURN(const std::string folder, model::FindModel(flags.model, flags.revision));
+  TUTTI_ASSIGN_OR_RETURN(
+      std::unique_ptr<ServedModel> model,
+      ServedModel::Load(folder, flags.served_model_name, flags.max_model_len, flags.chat_template));
   EngineOptions& engine = flags.options.engine;
   engine.build = BuildStamp();
   engine.numerics_class = ToldClass(engine.numerics_class);

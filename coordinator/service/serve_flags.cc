@@ -6,6 +6,7 @@
 #include "base/build_info.h"
 #include "base/ports.h"
 #include "coordinator/limits.h"
+#include "model/hub_cache.h"
 #include "program/shared_flags.h"
 #include "transport/certificate_folder.h"
 #include "transport/private_folder.h"
@@ -15,10 +16,8 @@ namespace {
 
 void AddModelFlags(FlagSet* set, ServeFlags* flags) {
   set->Add({
-      {.names = "--model",
-       .variable = &flags->model,
-       .help = "Directory of the HuggingFace checkpoint",
-       .required = true},
+      {.names = "--model", .variable = &flags->model, .help = model::kModelHelp, .required = true},
+      {.names = "--revision", .variable = &flags->revision, .help = model::kRevisionHelp},
       {.names = "--served-model-name",
        .variable = &flags->served_model_name,
        .help = HelpIn(kCoordinatorFlags, "--served-model-name")},

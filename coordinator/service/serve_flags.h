@@ -17,6 +17,7 @@ namespace tutti::coordinator {
 
 struct ServeFlags {
   std::string model;
+  std::string revision;
   std::string served_model_name;
   std::string certificate_folder;
   std::string chat_template;

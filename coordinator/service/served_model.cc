@@ -15,6 +15,7 @@
 #include "door/limits.h"
 #include "model/config_json.h"
 #include "model/fingerprint.h"
+#include "model/hub_cache.h"
 #include "model/model_folder.h"
 #include "model/weight_map.h"
 #include "spdlog/spdlog.h"
@@ -27,10 +28,7 @@ absl::Status ServedModel::SetNames(const std::filesystem::path& dir, const std::
   for (const absl::string_view one : absl::StrSplit(names, ',', absl::SkipWhitespace())) {
     all.emplace_back(absl::StripAsciiWhitespace(one));
   }
-  if (all.empty()) {
-    const std::filesystem::path clean = std::filesystem::absolute(dir).lexically_normal();
-    all.push_back(clean.has_filename() ? clean.filename() : clean.parent_path().filename());
-  }
+  if (all.empty()) all.push_back(model::NameOfModel(dir.string()));
   for (const std::string& one : all) {
     if (IsModelName(one)) continue;
     return absl::InvalidArgumentError(absl::StrCat("model name '", one,

@@ -14,7 +14,7 @@
 #include "metrics/process_metrics.h"
 #include "model/config_json.h"
 #include "model/fingerprint.h"
-#include "model/model_folder.h"
+#include "model/hub_cache.h"
 #include "model/partition.h"
 #include "program/machine.h"
 #include "spdlog/spdlog.h"
@@ -218,7 +218,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
   TUTTI_RETURN_IF_ERROR(transport::CheckMethodTable());
   TUTTI_RETURN_IF_ERROR(CheckDistinct(options));
   if (!options.model_dir.empty()) {
-    TUTTI_RETURN_IF_ERROR(Annotate(model::CheckModelFolder(options.model_dir), "--model"));
+    TUTTI_ASSIGN_OR_RETURN(options.model_dir,
+                           model::FindModel(options.model_dir, options.revision));
   }
   TUTTI_ASSIGN_OR_RETURN(const transport::PeerSecurity security, OpenSecurity(options));
   options.peers.peers_are_proved = security.tls().any() || security.secret() != nullptr;

@@ -24,7 +24,8 @@
 namespace tutti::worker {
 
 struct WorkerOptions {
-  std::string model_dir;                  // "": fetched from the coordinator
+  std::string model_dir;                  // or a name on the hub; "": fetched from the coordinator
+  std::string revision;                   // of such a name
   std::string cache_dir;                  // where what is fetched is kept
   std::vector<std::string> coordinators;  // where to dial them: host:port or unix:/path
   std::string listen;                     // where the previous stage and other ranks dial us

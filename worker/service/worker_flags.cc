@@ -9,6 +9,7 @@
 #include "base/address.h"
 #include "base/build_info.h"
 #include "base/ports.h"
+#include "model/hub_cache.h"
 #include "program/group_place.h"
 #include "program/machine.h"
 #include "program/shared_flags.h"
@@ -46,9 +47,9 @@ void AddClusterFlags(FlagSet* set, WorkerFlags* flags) {
   set->Add({
       {.names = "--model",
        .variable = &worker.model_dir,
-       .help =
-           "Directory of the HuggingFace checkpoint; unset: this worker's part of it comes from "
-           "the coordinator"},
+       .help = "Folder of a HuggingFace checkpoint, or its name in the hub's cache; unset: this "
+               "worker's part of it comes from the coordinator"},
+      {.names = "--revision", .variable = &worker.revision, .help = model::kRevisionHelp},
       {.names = "--model-cache",
        .variable = &worker.cache_dir,
        .help = "Folder, of this worker alone, that keeps what came from the coordinator; unset: "
