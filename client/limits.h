@@ -86,6 +86,9 @@ inline constexpr int kSuperviseTickMs = 100;
 // The period at which a service that already serves is asked for its status: once per second costs
 // nothing and shows a lost stage before the person wonders.
 inline constexpr int kServingPollMs = 1000;
+// The time for which a reason not to form may stay the same once every worker has joined or was
+// turned away: then nothing that is still to come changes it. Workers measure for 2 s at most.
+inline constexpr int kCannotFormMs = 5000;
 // One status call. The coordinator answers from memory; half a second without an answer is itself
 // worth knowing.
 inline constexpr int kStatusTimeoutMs = 500;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -27,7 +26,7 @@ Instant Now() { return SystemClock().Now(); }
 std::string WorkerName(int index) { return absl::StrCat("w", index); }
 
 struct Ready {
-  std::string address, admin;
+  std::string address, admin, metrics;
 };
 
 // The contents of the coordinator's ready file; nothing when it is not there yet.
@@ -39,11 +38,12 @@ absl::StatusOr<std::optional<Ready>> ParseReadyFile(const std::string& path) {
   const auto is_there = [&json](const char* key) {
     return json.is_object() && json.contains(key) && json[key].is_string();
   };
-  if (!is_there("address") || !is_there("admin")) {
+  if (!is_there("address") || !is_there("admin") || !is_there("metrics")) {
     return absl::InternalError(absl::StrCat("the coordinator wrote a strange ready file: ", text));
   }
-  return std::optional<Ready>(
-      Ready{json["address"].get<std::string>(), json["admin"].get<std::string>()});
+  return std::optional<Ready>(Ready{json["address"].get<std::string>(),
+                                    json["admin"].get<std::string>(),
+                                    json["metrics"].get<std::string>()});
 }
 
 // A program's word about its end, "PROGRAM: why" in its last line; "" if it said nothing.
@@ -53,7 +53,18 @@ std::string WhyItEnded(const std::vector<std::string>& lines, const std::string&
   return OneLine(lines.back().substr(name.size()));
 }
 
+// What AddMembers and StartGateway write.
+constexpr absl::string_view kTied[] = {
+    "model",       "revision", "listen",       "ready-file", "peer-listen", "cluster-id",
+    "coordinator", "admin",    "worker-id",    "peer",       "peers",       "cluster-secret-file",
+    "threads",     "memory",   "or-next-port", "device",     "speed-file",  "exit-with-parent",
+    "grpc"};
+
 }  // namespace
+
+bool IsTied(absl::string_view flag) {
+  return std::find(std::begin(kTied), std::end(kTied), flag) != std::end(kTied);
+}
 
 LocalCluster::LocalCluster(LocalClusterOptions options, std::string dir, bool verbose,
                            Notice notice)
@@ -81,19 +92,15 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(
 }
 
 LocalCluster::Member LocalCluster::MakeMember(const std::string& name,
-                                              std::vector<std::string> arguments) {
+                                              std::vector<std::string> arguments,
+                                              const ProgramExtras& extras) {
   const std::string log_dir = options_.log_dir.empty() ? dir_ : options_.log_dir;
   ChildSpec spec;
   spec.arguments = std::move(arguments);
-  // Settings meant for `tutti` (an address, a certificate to show) are not meant for its children:
-  // they get everything by flags.
-  spec.environment_dropped = "TUTTI_";
-  // The place of plug-ins and of the libraries of GPUs is no setting of `tutti`.
-  for (const char* name :
-       {"TUTTI_PLUGIN_DIR", "TUTTI_CUBLASLT_LIBRARY", "TUTTI_NCCL_LIBRARY", "TUTTI_NVML_LIBRARY"}) {
-    const char* const path = std::getenv(name);
-    if (path != nullptr) spec.environment.push_back(absl::StrCat(name, "=", path));
-  }
+  spec.arguments.insert(spec.arguments.end(), extras.arguments.begin(), extras.arguments.end());
+  // Settings meant for `tutti` (an address, a certificate to show) are not meant for its children.
+  spec.environment_dropped = std::string(kEnvironmentPrefix);
+  spec.environment = extras.environment;
   spec.log_file = absl::StrCat(log_dir, "/", name, ".log");
   LogFile log(spec.log_file);
   return Member{.name = name, .spec = std::move(spec), .log = std::move(log)};
@@ -116,9 +123,8 @@ absl::Status LocalCluster::AddMembers() {
       dir_ + "/ready", "--peer-listen",     socket("coordinator"),
       "--cluster-id",  cluster_id,          "--cluster-secret-file",
       secret,          "--exit-with-parent"};
-  arguments.insert(arguments.end(), options_.coordinator_flags.begin(),
-                   options_.coordinator_flags.end());
-  members_.push_back(std::make_unique<Member>(MakeMember("coordinator", std::move(arguments))));
+  members_.push_back(std::make_unique<Member>(
+      MakeMember("coordinator", std::move(arguments), options_.coordinator)));
 
   for (int i = 0; i < options_.workers; ++i) {
     const std::string name = WorkerName(i);
@@ -150,8 +156,8 @@ absl::Status LocalCluster::AddMembers() {
       arguments.push_back("--peer");
       arguments.push_back(absl::StrCat(WorkerName(peer), "=", socket(WorkerName(peer))));
     }
-    arguments.insert(arguments.end(), options_.worker_flags.begin(), options_.worker_flags.end());
-    members_.push_back(std::make_unique<Member>(MakeMember(name, std::move(arguments))));
+    members_.push_back(
+        std::make_unique<Member>(MakeMember(name, std::move(arguments), options_.each_worker)));
   }
   return absl::OkStatus();
 }
@@ -178,7 +184,7 @@ absl::Status LocalCluster::Tick(Instant now) {
     }
   }
   if (!address_) TUTTI_RETURN_IF_ERROR(ReadReadyFile());
-  if (!address_ || listens()) return absl::OkStatus();
+  if (!address_ || (listens() && gateway_serves())) return absl::OkStatus();
   return gateway_ == nullptr ? StartGateway(now) : ReadGatewayFile();
 }
 
@@ -197,9 +203,10 @@ absl::Status LocalCluster::StartGateway(Instant now) {
                                         "--drain-timeout",
                                         absl::StrCat(Seconds(options_.drain_timeout)),
                                         "--exit-with-parent"};
+  if (!metrics_.empty()) arguments.insert(arguments.end(), {"--metrics-of", metrics_});
   if (!options_.grpc.empty()) arguments.insert(arguments.end(), {"--grpc", options_.grpc});
-  arguments.insert(arguments.end(), options_.gateway_flags.begin(), options_.gateway_flags.end());
-  members_.push_back(std::make_unique<Member>(MakeMember("gateway", std::move(arguments))));
+  members_.push_back(
+      std::make_unique<Member>(MakeMember("gateway", std::move(arguments), options_.gateway)));
   gateway_ = members_.back().get();
   return StartMember(gateway_, now);
 }
@@ -215,6 +222,8 @@ absl::Status LocalCluster::ReadGatewayFile() {
   if (!json.is_object() || !has_text("address") || !has_text("grpc")) {
     return absl::InternalError(absl::StrCat("the gateway wrote a strange ready file: ", text));
   }
+  gateway_serves_ = json.value("ready", true);
+  if (!http_address_.empty()) return absl::OkStatus();
   http_address_ = json["address"].get<std::string>();
   grpc_address_ = json["grpc"].get<std::string>();
   // Clients know these addresses: one that is started again has to listen there and nowhere else.
@@ -232,6 +241,7 @@ absl::Status LocalCluster::ReadReadyFile() {
   if (!ready) return absl::OkStatus();
   address_ = std::move(ready->address);
   admin_ = std::move(ready->admin);
+  metrics_ = std::move(ready->metrics);
   // Clients know this address; a coordinator that is started again has to listen there too.
   std::vector<std::string>& arguments = members_.front()->spec.arguments;
   for (size_t i = 0; i + 1 < arguments.size(); ++i) {

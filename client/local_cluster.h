@@ -21,6 +21,15 @@
 
 namespace tutti::client {
 
+// What one of the programs is told beside what ties them together.
+struct ProgramExtras {
+  std::vector<std::string> arguments;
+  std::vector<std::string> environment;  // NAME=value
+};
+
+// Whether a flag of one of the programs (without dashes) is the cluster's to set.
+bool IsTied(absl::string_view flag);
+
 struct LocalClusterOptions {
   std::string model;  // a folder
   std::string listen;
@@ -31,10 +40,8 @@ struct LocalClusterOptions {
   int64_t memory_per_worker = 0;     // 0: what its GPU has
   std::vector<std::string> devices;  // of each worker
   bool share_devices = false;
-  std::string log_dir;                         // empty: in the private folder, gone at the end
-  std::vector<std::string> coordinator_flags;  // added to those that tie the processes together
-  std::vector<std::string> worker_flags;
-  std::vector<std::string> gateway_flags;
+  std::string log_dir;  // empty: in the private folder, gone at the end
+  ProgramExtras coordinator, each_worker, gateway;
   Duration drain_timeout = kDrainTimeout;  // of all of them
 };
 
@@ -68,6 +75,9 @@ class LocalCluster {
   // The coordinator listens, and the gateway if there is to be one.
   bool listens() const { return address_ && (options_.http.empty() || !http_address_.empty()); }
 
+  // What the gateway has seen of the service, if there is to be one: /ready is 200.
+  bool gateway_serves() const { return options_.http.empty() || gateway_serves_; }
+
   // Ends all processes in order: each is told once, the coordinator first. It lets running requests
   // finish, the workers serve until it lets them go. When `hurried` says so all are told again, and
   // those left kStopGraceMs after that, or after the grace, are killed.
@@ -86,7 +96,9 @@ class LocalCluster {
 
   LocalCluster(LocalClusterOptions options, std::string dir, bool verbose, Notice notice);
   absl::Status AddMembers();
-  Member MakeMember(const std::string& name, std::vector<std::string> arguments);
+  // `arguments`: those that tie it to the others.
+  Member MakeMember(const std::string& name, std::vector<std::string> arguments,
+                    const ProgramExtras& extras);
   absl::Status StartMember(Member* member, Instant now);
   absl::Status OnDeath(Member* member, int wait_status, Instant now);
   absl::Status ReadReadyFile();
@@ -107,7 +119,9 @@ class LocalCluster {
   Member* gateway_ = nullptr;                     // of them
   std::optional<std::string> address_;
   std::string admin_;
+  std::string metrics_;  // where the coordinator tells them; empty: nowhere
   std::string http_address_;
+  bool gateway_serves_ = false;
   std::string grpc_address_;
   bool has_served_ = false;
 };

@@ -40,6 +40,12 @@ Examples:
   tutti up --model models/demo --workers 2 --listen 127.0.0.1:0 \
       --exec 'tutti chat --message "What is 12 + 30?"'
 
+Any option of tutti-gateway, tutti-coordinator and tutti-worker that is not listed here may be
+given too, and its variable set: it goes to the first of them that has it, or to the one that is
+named, as in --coordinator.tls-cert. For others' machines, with a key, and figures for Prometheus:
+  TUTTI_API_KEY=... tutti up --model DIR --http 0.0.0.0:8000 --http-plaintext \
+      --metrics 127.0.0.1:9090
+
 Ctrl-C ends all of it when what runs has finished, a second Ctrl-C at once. A worker that dies is
 started again; streams that ran through it go on. With --exec the exit code is that of the command,
 which finds the service by TUTTI_ADDRESS (and TUTTI_ADMIN, TUTTI_HTTP, TUTTI_GRPC).
@@ -54,6 +60,7 @@ class UpSession {
 
   int Run() {
     InterruptWatcher interrupts([this](int signal, int) { OnSignal(signal); });
+    for (const std::string& notice : flags_.notices) Say(notice);
     auto cluster = LocalCluster::Start(flags_.cluster, flags_.verbose,
                                        [this](const std::string& line) { Say(line); });
     if (!cluster.ok()) return Fail(cluster.status());
@@ -128,8 +135,10 @@ class UpSession {
       return absl::OkStatus();
     }
     TellRefused(*status);
-    if (status->serving() && (announced_ || AllServe(*status))) return OnServing(*status);
+    const bool all_serve = AllServe(*status) && cluster_->gateway_serves();
+    if (status->serving() && (announced_ || all_serve)) return OnServing(*status);
     OnNotServing(status->why_not_serving());
+    TUTTI_RETURN_IF_ERROR(CheckCanForm(*status));
     progress_.Show(RenderProgress(*status), RenderMilestone(*status));
     return absl::OkStatus();
   }
@@ -144,6 +153,30 @@ class UpSession {
       now.insert(std::move(line));
     }
     told_ = std::move(now);
+  }
+
+  // An error where all workers are there, or were turned away, and no pipeline forms of them:
+  // nobody else will come.
+  absl::Status CheckCanForm(const v1::GetStatusResponse& status) {
+    std::set<std::string> seen;
+    std::string why = status.why_not_serving();
+    for (const v1::WorkerStatus& worker : status.idle_workers()) seen.insert(worker.worker_id());
+    for (const v1::RefusedPeer& peer : status.refused_peers()) {
+      if (!seen.insert(peer.worker_id()).second) continue;
+      why = absl::StrCat(peer.worker_id(), ": ", peer.reason());
+    }
+    const bool forms = std::any_of(status.pipelines().begin(), status.pipelines().end(),
+                                   [](const v1::PipelineStatus& p) { return !p.stages().empty(); });
+    const bool stuck =
+        !announced_ && !forms && static_cast<int>(seen.size()) >= flags_.cluster.workers;
+    const Instant now = clock_.Now();
+    if (!stuck || why != cannot_form_) stuck_since_ = now;
+    cannot_form_ = std::move(why);
+    if (!stuck || now < stuck_since_ + std::chrono::milliseconds(kCannotFormMs)) {
+      return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat("no pipeline can be formed: ", OneLine(cannot_form_)));
   }
 
   static bool AllServe(const v1::GetStatusResponse& status) {
@@ -190,6 +223,7 @@ class UpSession {
         style.Green("serving"), " ", style.Bold(OneLine(status.model())), " at ",
         style.Bold(*cluster_->address()), " after ",
         FormatSeconds(Seconds(clock_.Now() - started_)), "\n", HttpLine(style), GrpcLine(style));
+    absl::StrAppend(&text, TextLine());
     if (!flags_.why_cpu.empty()) absl::StrAppend(&text, "  from the CPU: ", flags_.why_cpu, "\n");
     for (const v1::PipelineStatus& pipeline : status.pipelines()) {
       absl::StrAppend(&text, RenderDeviceMap(pipeline, /*activity=*/false),
@@ -208,6 +242,19 @@ class UpSession {
     const bool other = port != ":0" && !absl::EndsWith(address, port);
     return absl::StrCat("  OpenAI's API at ", style.Bold(absl::StrCat("http://", address, "/v1")),
                         other ? absl::StrCat(" (port ", port.substr(1), " is taken)") : "", "\n");
+  }
+
+  // What of texts the model cannot do; "" for one that can all.
+  std::string TextLine() const {
+    CallOptions options{.timeout = std::chrono::milliseconds(kStatusTimeoutMs)};
+    v1::DetokenizeRequest request;
+    request.add_ids(0);
+    if (absl::IsFailedPrecondition(client_->Detokenize(request, options).status())) {
+      return "  no tokenizer: prompts are token ids, and chats and texts are refused\n";
+    }
+    const auto model = client_->GetModel(options);
+    if (!model.ok() || !model->chat_template().empty()) return "";
+    return "  no chat template: chats are refused; --chat-template FILE gives one\n";
   }
 
   // "" where the gateway serves none.
@@ -266,12 +313,14 @@ class UpSession {
   bool serving_ = false;
   uint64_t epoch_ = 0;
   Instant lost_at_{};
+  std::string cannot_form_;  // CheckCanForm: the latest reason, and since when it is that
+  Instant stuck_since_{};
   Instant next_poll_{};
 };
 
 // The flags with what the machine has. Its GPUs are asked for last: a driver takes its time.
 absl::Status Resolve(const FlagSet& set, UpFlags* flags) {
-  TUTTI_RETURN_IF_ERROR(CheckUpModel(*flags));
+  TUTTI_RETURN_IF_ERROR(FindUpModel(flags));
   MachineDevices machine;
   if (DealsGpus(flags->device)) {
     auto answer = AskForDevices();
@@ -280,7 +329,8 @@ absl::Status Resolve(const FlagSet& set, UpFlags* flags) {
     machine = answer.ok() ? *std::move(answer)
                           : MachineDevices{.problem = std::string(answer.status().message())};
   }
-  return ResolveUpFlags(set, machine, flags);
+  TUTTI_RETURN_IF_ERROR(ResolveUpFlags(set, machine, flags));
+  return PassOnOthers(set, flags);
 }
 
 int RunUp(const FlagSet& set, UpFlags* flags) {

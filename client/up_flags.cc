@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/passed_on.h"
 #include "model/config_json.h"
-#include "model/model_folder.h"
+#include "model/hub_cache.h"
 #include "placement/layout_flags.h"
 #include "program/machine.h"
 #include "program/shared_flags.h"
@@ -19,10 +21,8 @@ namespace {
 void AddClusterFlags(FlagSet* set, UpFlags* flags) {
   LocalClusterOptions& cluster = flags->cluster;
   set->Add({
-      {.names = "--model",
-       .variable = &cluster.model,
-       .help = "Folder of a HuggingFace checkpoint",
-       .required = true},
+      {.names = "--model", .variable = &cluster.model, .help = model::kModelHelp, .required = true},
+      {.names = "--revision", .variable = &flags->revision, .help = model::kRevisionHelp},
       {.names = "-w,--workers",
        .variable = &cluster.workers,
        .help = "Worker processes; unset: one for each GPU that may serve, or one on the CPU",
@@ -103,11 +103,48 @@ void AddRunFlags(FlagSet* set, UpFlags* flags) {
   });
 }
 
-absl::Status ResolveDevices(const MachineDevices& machine, UpFlags* flags) {
+// The workers that the sizes need at least; 1 where they are left to the coordinator.
+absl::StatusOr<int> WorkersNeeded(const FlagSet& set, const UpFlags& flags) {
+  const auto size_of = [&set](const char* flag) -> absl::StatusOr<int> {
+    if (!set.Given(flag)) return 1;
+    const auto size = placement::ParseSize(set.Text(flag));
+    if (!size.ok()) return Annotate(size.status(), flag);
+    return std::max<int>(1, static_cast<int>(*size));
+  };
+  placement::RankSizes ranks;
+  if (set.Given("--tensor-parallel-size")) {
+    const auto parsed = placement::ParseRanks(set.Text("--tensor-parallel-size"));
+    if (!parsed.ok()) return Annotate(parsed.status(), "--tensor-parallel-size");
+    ranks = *parsed;
+  }
+  TUTTI_ASSIGN_OR_RETURN(const int stages, size_of("--pipeline-parallel-size"));
+  TUTTI_ASSIGN_OR_RETURN(const int pipelines, size_of("--pipelines"));
+  int of_one = std::max<int>(1, ranks.num_ranks) * stages;
+  if (!ranks.stage_ranks.empty()) {
+    of_one = std::accumulate(ranks.stage_ranks.begin(), ranks.stage_ranks.end(), 0);
+  }
+  // Sizes that no machine has are the coordinator's to refuse.
+  return std::clamp(of_one, 1, kLocalWorkersMax) * std::min(pipelines, kLocalWorkersMax);
+}
+
+absl::Status ResolveDevices(const FlagSet& set, const MachineDevices& machine, UpFlags* flags) {
   LocalClusterOptions& cluster = flags->cluster;
+  TUTTI_ASSIGN_OR_RETURN(const int needed, WorkersNeeded(set, *flags));
   TUTTI_ASSIGN_OR_RETURN(
       DeviceDeal deal,
       DealDevices({flags->device, cluster.workers, flags->share_devices}, machine));
+  const bool is_given = cluster.workers > 0;
+  if (!is_given && !deal.gpus && static_cast<int>(deal.devices.size()) < needed) {
+    TUTTI_ASSIGN_OR_RETURN(deal,
+                           DealDevices({flags->device, needed, flags->share_devices}, machine));
+  }
+  if (static_cast<int>(deal.devices.size()) < needed) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the stages, ranks and pipelines that are given need ", needed, " workers, and there ",
+        deal.devices.size() == 1 ? "is " : "are ", deal.devices.size(),
+        is_given ? absl::StrCat("; give --workers ", needed)
+                 : "; give fewer, or --workers with --share-devices or --device cpu"));
+  }
   cluster.workers = static_cast<int>(deal.devices.size());
   if (cluster.workers > kLocalWorkersMax) {
     return absl::InvalidArgumentError(absl::StrCat(cluster.workers, " GPUs are more than ",
@@ -204,9 +241,9 @@ std::string DefaultStages(const FlagSet& set, const UpFlags& flags) {
 
 // The flags that were given, and those derived from them, as flags of the two programs.
 void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
-  auto& to_coordinator = flags->cluster.coordinator_flags;
-  auto& to_workers = flags->cluster.worker_flags;
-  auto& to_gateway = flags->cluster.gateway_flags;
+  auto& to_coordinator = flags->cluster.coordinator.arguments;
+  auto& to_workers = flags->cluster.each_worker.arguments;
+  auto& to_gateway = flags->cluster.gateway.arguments;
   const auto pass_on = [&set](absl::string_view name, std::vector<std::string>* to) {
     if (set.Given(name)) to->insert(to->end(), {std::string(name), set.Text(name)});
   };
@@ -221,9 +258,6 @@ void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
   pass_all(kGatewayFlags, &to_gateway);
   pass_all(kTraceFlags, &to_gateway);
   if (flags->reasoning_content) to_gateway.push_back("--reasoning-content");
-  pass_on("--api-keys", &to_gateway);
-  if (flags->without_keys) to_gateway.push_back("--without-keys");
-  if (flags->http_plaintext) to_gateway.push_back("--http-plaintext");
   for (auto* const to : {&to_coordinator, &to_workers, &to_gateway}) {
     pass_on("--log-level", to);
     pass_on("--log-format", to);
@@ -280,26 +314,42 @@ void AddUpFlags(FlagSet* set, UpFlags* flags) {
   add(kWorkerFlags);
   add(kGatewayFlags);
   add(kTraceFlags);
-  set->Add({{.names = "--api-keys",
-             .help = "File of the keys of those who may call; an outside --http or --grpc needs "
-                     "one"},
-            {.names = "--without-keys",
-             .variable = &flags->without_keys,
-             .help = "Callers of other machines need no key at the gateway"},
-            {.names = "--http-plaintext",
-             .variable = &flags->http_plaintext,
-             .help = "An outside --http has no TLS"}},
-           "Passed on");
+  set->TakeOthers();
 }
 
-absl::Status CheckUpModel(const UpFlags& flags) {
-  const std::string& model = flags.cluster.model;
-  TUTTI_RETURN_IF_ERROR(Annotate(model::CheckModelFolder(model), "--model"));
+absl::Status FindUpModel(UpFlags* flags) {
+  std::string& model = flags->cluster.model;
+  TUTTI_ASSIGN_OR_RETURN(model, model::FindModel(model, flags->revision));
   return model::LoadModelConfig(model).status();
 }
 
+absl::Status PassOnOthers(const FlagSet& set, UpFlags* flags) {
+  const std::vector<std::string> others = set.Others();
+  const std::vector<std::string> variables = VariablesForPrograms(set.Variables());
+  if (others.empty() && variables.empty()) return absl::OkStatus();
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<ProgramOptions> programs, AskForOptions());
+  std::string unknown;
+  auto passed = PassOn(others, variables, programs, &unknown);
+  if (!unknown.empty()) return absl::InvalidArgumentError(set.ExplainOther(unknown));
+  TUTTI_RETURN_IF_ERROR(passed.status());
+  LocalClusterOptions& cluster = flags->cluster;
+  const auto add = [](const ProgramExtras& from, ProgramExtras* to) {
+    to->arguments.insert(to->arguments.end(), from.arguments.begin(), from.arguments.end());
+    to->environment.insert(to->environment.end(), from.environment.begin(), from.environment.end());
+  };
+  add(passed->gateway, &cluster.gateway);
+  add(passed->coordinator, &cluster.coordinator);
+  add(passed->workers, &cluster.each_worker);
+  flags->notices = std::move(passed->notices);
+  if (cluster.http.empty() && !passed->gateway.arguments.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        passed->gateway.arguments.front(), " is the gateway's, and --http off starts none"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ResolveUpFlags(const FlagSet& set, const MachineDevices& machine, UpFlags* flags) {
-  TUTTI_RETURN_IF_ERROR(ResolveDevices(machine, flags));
+  TUTTI_RETURN_IF_ERROR(ResolveDevices(set, machine, flags));
   TUTTI_RETURN_IF_ERROR(ResolveDefaults(set, flags));
   TUTTI_RETURN_IF_ERROR(ResolveHttp(flags));
   FillProgramFlags(set, flags);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "client/device_deal.h"
@@ -24,16 +25,20 @@ struct UpFlags {
   bool verbose = false;
   bool mix_numerics = false;
   bool reasoning_content = false;
-  bool without_keys = false;
-  bool http_plaintext = false;
-  std::string pipelines;  // unset: 1, or as --layout says
+  std::string revision;
+  std::vector<std::string> notices;  // PassOnOthers: what a person should know
+  std::string pipelines;             // unset: 1, or as --layout says
   int64_t kv_tokens = kLocalKvTokensDefault;
 };
 
 void AddUpFlags(FlagSet* set, UpFlags* flags);
 
 // Whether there is a model where the flags say. INVALID_ARGUMENT or NOT_FOUND names what is wrong.
-absl::Status CheckUpModel(const UpFlags& flags);
+absl::Status FindUpModel(UpFlags* flags);
+
+// Adds what is given beside our flags to that of the programs that it is for (passed_on.h). After
+// ResolveUpFlags.  INVALID_ARGUMENT names what is for none.
+absl::Status PassOnOthers(const FlagSet& set, UpFlags* flags);
 
 // Fills in the flags that were not given, and those of the coordinator and of the workers.
 // `machine`: its GPUs, where DealsGpus(flags->device).
