@@ -182,8 +182,9 @@ void Gateway::AnswerMetrics(const Caller& caller) {
                   .grpc_calls_begun = grpc_ == nullptr ? 0 : grpc_->begun()},
                  &text);
   if (spans_ != nullptr) spans_->WriteMetrics(&text);
+  // The coordinator is asked where its own are told too, and may keep its caller waiting.
   jobs_->Run(
-      caller, Lane::kHere, /*bytes=*/0,
+      caller, metrics_of_.has_value() ? Lane::kShort : Lane::kHere, /*bytes=*/0,
       [caller, files = certificates_, of = metrics_of_, text](auto*) mutable -> LoopJobs::Rest {
         metrics::WriteProcess("gateway", &text);
         metrics::WriteCertificates(files, &text);
