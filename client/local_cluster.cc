@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/format.h"
 #include "client/limits.h"
@@ -60,7 +62,35 @@ constexpr absl::string_view kTied[] = {
     "threads",     "memory",   "or-next-port", "device",     "speed-file",  "exit-with-parent",
     "grpc"};
 
+// HOST:PORT with the port `more` further on; 0, any free one, and what is no port stay.
+std::string PortFurtherOn(const std::string& address, int more) {
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
+      port <= 0) {
+    return address;
+  }
+  return absl::StrCat(address.substr(0, colon + 1), port + more);
+}
+
 }  // namespace
+
+ProgramExtras ExtrasOfWorker(ProgramExtras extras, int index) {
+  constexpr absl::string_view kFlag = "--metrics";
+  constexpr absl::string_view kVariable = "TUTTI_WORKER_METRICS=";
+  const auto move_on = [index](std::string* text, size_t begin) {
+    *text = text->substr(0, begin) + PortFurtherOn(text->substr(begin), index);
+  };
+  for (size_t i = 0; i < extras.arguments.size(); ++i) {
+    std::string& argument = extras.arguments[i];
+    if (absl::StartsWith(argument, absl::StrCat(kFlag, "="))) move_on(&argument, kFlag.size() + 1);
+    if (i > 0 && extras.arguments[i - 1] == kFlag) move_on(&argument, 0);
+  }
+  for (std::string& entry : extras.environment) {
+    if (absl::StartsWith(entry, kVariable)) move_on(&entry, kVariable.size());
+  }
+  return extras;
+}
 
 bool IsTied(absl::string_view flag) {
   return std::find(std::begin(kTied), std::end(kTied), flag) != std::end(kTied);
@@ -156,8 +186,8 @@ absl::Status LocalCluster::AddMembers() {
       arguments.push_back("--peer");
       arguments.push_back(absl::StrCat(WorkerName(peer), "=", socket(WorkerName(peer))));
     }
-    members_.push_back(
-        std::make_unique<Member>(MakeMember(name, std::move(arguments), options_.each_worker)));
+    members_.push_back(std::make_unique<Member>(
+        MakeMember(name, std::move(arguments), ExtrasOfWorker(options_.each_worker, i))));
   }
   return absl::OkStatus();
 }

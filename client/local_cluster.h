@@ -27,6 +27,10 @@ struct ProgramExtras {
   std::vector<std::string> environment;  // NAME=value
 };
 
+// Those of worker `index` from those of the first: a port for metrics that is given is the first's,
+// and the others have those after it.
+ProgramExtras ExtrasOfWorker(ProgramExtras extras, int index);
+
 // Whether a flag of one of the programs (without dashes) is the cluster's to set.
 bool IsTied(absl::string_view flag);
 

@@ -69,6 +69,18 @@ TEST(PassOn, VariablesToo) {
   EXPECT_THAT(passed.notices, IsEmpty());
 }
 
+TEST(ExtrasOfWorker, HaveAPortForMetricsEach) {
+  const ProgramExtras first = {{"--metrics", "0.0.0.0:9101", "--metrics=[::1]:9101", "--x", "a:1"},
+                               {"TUTTI_WORKER_METRICS=:9101", "TUTTI_X=a:1"}};
+  EXPECT_EQ(ExtrasOfWorker(first, 0).arguments, first.arguments);
+  const ProgramExtras third = ExtrasOfWorker(first, 2);
+  EXPECT_THAT(third.arguments,
+              ElementsAre("--metrics", "0.0.0.0:9103", "--metrics=[::1]:9103", "--x", "a:1"));
+  EXPECT_THAT(third.environment, ElementsAre("TUTTI_WORKER_METRICS=:9103", "TUTTI_X=a:1"));
+  EXPECT_THAT(ExtrasOfWorker({{"--metrics", "a:0"}, {}}, 2).arguments,
+              ElementsAre("--metrics", "a:0"));
+}
+
 TEST(PassOn, WhatIsLeftOutIsSaid) {
   const PassedOn passed = Passed({}, {"TUTTI_TLS_CERT=alice.pem", "TUTTI_CLUSTER_ID=x"});
   EXPECT_THAT(passed.gateway.environment, IsEmpty());
