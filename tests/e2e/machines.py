@@ -102,9 +102,9 @@ class Machine:
         self.processes.append(Process(self, len(self.processes), command, variables))
         return self.processes[-1]
 
-    def run(self, *command, timeout=60, **variables):
+    def run(self, *command, timeout=60, stdin="", **variables):
         """To its end; .returncode, .stdout, .stderr."""
-        return subprocess.run(self.command(*command), capture_output=True, text=True, timeout=timeout,
+        return subprocess.run(self.command(*command), capture_output=True, text=True, timeout=timeout, input=stdin,
                               env={**self.environment, **variables})
 
     def end_all(self):
