@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -33,11 +34,27 @@ struct StatusFlags {
 // A status call answers from memory; without --timeout ten seconds mean that the service hangs.
 constexpr double kDefaultTimeoutS = 10;
 
-int ShowOnce(Client* client, const StatusFlags& flags) {
-  const auto status = client->GetStatus(MakeCallOptions(flags.service, /*cancel=*/nullptr));
+// Between the two looks that tell how fast tokens come: some come in it, and nobody minds it.
+constexpr auto kSecondLook = std::chrono::milliseconds(500);
+
+// `before`: the look before this one, which takes its place.
+int ShowOnce(Client* client, const StatusFlags& flags,
+             std::optional<v1::GetStatusResponse>* before) {
+  const auto look = [&] {
+    return client->GetStatus(MakeCallOptions(flags.service, /*cancel=*/nullptr));
+  };
+  auto status = look();
+  if (status.ok() && !flags.json && !before->has_value() && RunningIn(*status) > 0) {
+    *before = *status;
+    std::this_thread::sleep_for(kSecondLook);
+    status = look();
+  }
   if (!status.ok()) return Fail(status.status());
-  std::string out =
-      flags.json ? ToJson(*status, !flags.watch) : RenderStatus(*status, Style(STDOUT_FILENO));
+  const auto pace =
+      before->has_value() ? TokensPerSecond(**before, *status) : std::optional<double>();
+  std::string out = flags.json ? ToJson(*status, !flags.watch)
+                               : RenderStatus(*status, Style(STDOUT_FILENO), pace);
+  *before = *status;
   while (!out.empty() && out.back() == '\n') out.pop_back();
   // One screen, redrawn from its upper left corner.
   if (flags.watch && !flags.json && IsTerminal(STDOUT_FILENO)) out = "\x1b[H\x1b[2J" + out;
@@ -50,8 +67,9 @@ int RunStatus(StatusFlags flags) {
   if (flags.service.timeout_s == 0) flags.service.timeout_s = kDefaultTimeoutS;
   auto client = MakeClient(flags.service);
   if (!client.ok()) return Fail(client.status());
+  std::optional<v1::GetStatusResponse> before;
   while (true) {
-    const int code = ShowOnce(client->get(), flags);
+    const int code = ShowOnce(client->get(), flags, &before);
     if (!flags.watch || (code != kExitOk && code != kExitUnavailable)) return code;
     std::this_thread::sleep_for(std::chrono::duration<double>(flags.interval_s));
   }

@@ -135,18 +135,14 @@ void AppendStepTimes(const v1::PipelineStatus& pipeline, std::string* out) {
 
 void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std::string* out) {
   absl::StrAppend(out, "\npipeline ", pipeline.pipeline(), ": ", ColouredState(pipeline, style),
-                  ", epoch ", EpochName(Epoch(pipeline.epoch())));
-  if (!pipeline.numerics_class().empty()) {
-    absl::StrAppend(out, ", numerics ", OneLine(pipeline.numerics_class()));
-  }
+                  ", ", pipeline.running(), " running, ", pipeline.waiting(), " waiting");
   absl::StrAppend(
       out, "\n  KV cache: ", FormatCount(pipeline.blocks_in_use()), " of ",
       FormatCount(pipeline.blocks_total()), " blocks of ", pipeline.block_size(), " in use, ",
       FormatCount(pipeline.blocks_cached()), " cached (room for ",
       FormatCount(pipeline.kv_tokens_total()), " tokens); prefix hits: ", HitShare(pipeline), ", ",
-      FormatCount(static_cast<int64_t>(pipeline.evictions())),
-      " evictions\n  sequences: ", pipeline.running(), " running, ", pipeline.waiting(),
-      " waiting, ", FormatCount(pipeline.backlog_tokens()), " prompt tokens to compute, ",
+      FormatCount(static_cast<int64_t>(pipeline.evictions())), " evictions\n  ",
+      FormatCount(pipeline.backlog_tokens()), " prompt tokens to compute, ",
       FormatCount(static_cast<int64_t>(pipeline.preemptions())),
       " preemptions; steps: ", FormatCount(static_cast<int64_t>(pipeline.steps())), ", ",
       pipeline.steps_in_flight(), " in flight\n", RenderDeviceMap(pipeline, /*activity=*/true));
@@ -160,6 +156,11 @@ void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std:
   if (!pipeline.straggler().empty()) {
     absl::StrAppend(out, "  ", style.Red("slow:"), " ", OneLine(pipeline.straggler()), "\n");
   }
+  absl::StrAppend(out, "  epoch ", EpochName(Epoch(pipeline.epoch())));
+  if (!pipeline.numerics_class().empty()) {
+    absl::StrAppend(out, ", numerics ", OneLine(pipeline.numerics_class()));
+  }
+  absl::StrAppend(out, "\n");
 }
 
 // The latest ends of pipelines that streams outlived; 0 ms: not yet.
@@ -238,18 +239,34 @@ std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity) {
   return table.ToString(2, kScreenColumns);
 }
 
-std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style) {
+std::optional<double> TokensPerSecond(const v1::GetStatusResponse& before,
+                                      const v1::GetStatusResponse& after) {
+  const double seconds = after.uptime_seconds() - before.uptime_seconds();
+  const auto tokens = static_cast<double>(after.requests().generated_tokens()) -
+                      static_cast<double>(before.requests().generated_tokens());
+  if (seconds <= 0 || tokens < 0) return std::nullopt;
+  return tokens / seconds;
+}
+
+int64_t RunningIn(const v1::GetStatusResponse& status) {
+  int64_t running = 0;
+  for (const v1::PipelineStatus& pipeline : status.pipelines()) running += pipeline.running();
+  return running;
+}
+
+std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style,
+                         std::optional<double> tokens_per_second) {
   std::string out =
       absl::StrCat(style.Bold(OneLine(status.model())), ": ",
                    status.serving() ? style.Green("serving") : style.Red("not serving"));
   if (!status.serving() && !status.why_not_serving().empty()) {
     absl::StrAppend(&out, " (", OneLine(status.why_not_serving()), ")");
   }
-  absl::StrAppend(&out, ", up ", FormatSeconds(status.uptime_seconds()), ", build ",
-                  OneLine(status.build()), ", fingerprint ", OneLine(status.model_fingerprint()),
-                  "\n");
-  if (status.has_layout()) AppendLayout(status.layout(), &out);
-  if (status.has_numerics()) AppendNumerics(status.numerics(), &out);
+  if (tokens_per_second.has_value()) {
+    absl::StrAppendFormat(&out, ", %.1f tokens/s", *tokens_per_second);
+  }
+  absl::StrAppend(&out, ", ", FormatCount(RunningIn(status)), " running, up ",
+                  FormatSeconds(status.uptime_seconds()), "\n");
   for (const v1::PipelineStatus& pipeline : status.pipelines()) {
     AppendPipeline(pipeline, style, &out);
   }
@@ -276,6 +293,11 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
   if (status.waiting() > 0) {
     absl::StrAppend(&out, FormatCount(status.waiting()), " wait for a pipeline with room\n");
   }
+  out += '\n';
+  if (status.has_layout()) AppendLayout(status.layout(), &out);
+  if (status.has_numerics()) AppendNumerics(status.numerics(), &out);
+  absl::StrAppend(&out, "build ", OneLine(status.build()), ", fingerprint ",
+                  OneLine(status.model_fingerprint()), "\n");
   return Wrap(out, kScreenColumns);
 }
 

@@ -42,8 +42,8 @@ v1::GetStatusResponse TwoStages() {
 
 TEST(StatusView, ShowsEveryStageWithItsLayers) {
   const std::string text = RenderStatus(TwoStages(), kPlain);
-  EXPECT_THAT(text, HasSubstr("demo: serving, up 1 min 5 s"));
-  EXPECT_THAT(text, HasSubstr("pipeline 0: serving, epoch 3"));
+  EXPECT_THAT(text, HasSubstr("demo: serving, 0 running, up 1 min 5 s\n"));
+  EXPECT_THAT(text, HasSubstr("pipeline 0: serving, 0 running, 0 waiting\n"));
   EXPECT_THAT(text, HasSubstr("embedding + 0-2"));
   EXPECT_THAT(text, HasSubstr("3-4 + head"));
   EXPECT_THAT(text, HasSubstr("room for 16,384 tokens"));
@@ -53,6 +53,27 @@ TEST(StatusView, ShowsEveryStageWithItsLayers) {
   // Bytes on the link to the next stage; the last stage has none.
   EXPECT_THAT(text, HasSubstr("2,100"));
   EXPECT_THAT(RenderDeviceMap(TwoStages().pipelines(0), false), Not(HasSubstr("\x1b")));
+}
+
+TEST(StatusView, WhatItDoesStandsFirstAndWhatSeldomChangesLast) {
+  v1::GetStatusResponse before = TwoStages();
+  before.mutable_requests()->set_generated_tokens(1000);
+  v1::GetStatusResponse status = before;
+  status.set_uptime_seconds(67);
+  status.mutable_requests()->set_generated_tokens(1115);
+  status.mutable_pipelines(0)->set_running(3);
+  status.set_model_fingerprint("f00");
+  const auto pace = TokensPerSecond(before, status);
+  ASSERT_TRUE(pace.has_value());
+  const std::string text = RenderStatus(status, kPlain, pace);
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            "demo: serving, 57.5 tokens/s, 3 running, up 1 min 7 s");
+  const std::string end = "build 0.1.0, fingerprint f00\n";
+  EXPECT_EQ(text.substr(text.size() - end.size()), end);
+  EXPECT_THAT(text, HasSubstr("\n  epoch 3\n"));
+  // Another coordinator, or the same moment.
+  EXPECT_EQ(TokensPerSecond(status, before), std::nullopt);
+  EXPECT_EQ(TokensPerSecond(status, status), std::nullopt);
 }
 
 TEST(StatusView, ShowsWhatTheCacheDoes) {
