@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "client/chat_screen.h"
 #include "client/command.h"
 #include "client/conversation.h"
 #include "client/format.h"
@@ -43,6 +44,7 @@ struct ChatFlags {
   std::string history;
   bool json = false;
   bool stats = false;
+  bool show_thoughts = false;
 };
 
 // Asks the service; one call may be in progress.
@@ -56,6 +58,8 @@ class TerminalChat {
 
   Conversation& conversation() { return conversation_; }
   bool ToggleStats() { return stats_ = !stats_; }
+  // Before the last answer; "" where it had none, or they were shown.
+  const std::string& thoughts() const { return thoughts_; }
 
   // Sends `text`, streams the answer to stdout and remembers both. A failed or interrupted turn is
   // forgotten.
@@ -93,7 +97,7 @@ class TerminalChat {
     CancelToken cancel;
     SetCancel(&cancel);
     std::string answer;
-    TextPrinter printer;
+    TextPrinter printer(ScreenOptions());
     const auto finish = client_->Generate(
         request, MakeCallOptions(flags_.service, &cancel), [&](const v1::GenerateResponse& part) {
           answer += part.text();
@@ -101,14 +105,29 @@ class TerminalChat {
         });
     SetCancel(nullptr);
     if (!flags_.json) printer.End();
+    thoughts_ = printer.thoughts();
     if (!finish.ok()) return finish.status();
     if (stats_) std::fprintf(stderr, "%s\n", DescribeFinish(finish->front()).c_str());
     return answer;
   }
 
+  // Of the terminal, if it is one, as it is now.
+  ChatScreen::Options ScreenOptions() {
+    const bool folds = IsTerminal(STDOUT_FILENO) && !flags_.json && !flags_.show_thoughts;
+    if (folds && !begins_thinking_.has_value()) {
+      const auto model = client_->GetModel(MakeCallOptions(flags_.service, /*cancel=*/nullptr));
+      begins_thinking_ = model.ok() && BeginsWithThoughts(model->chat_template());
+    }
+    return {.columns = TerminalColumns(STDOUT_FILENO),
+            .begins_thinking = folds && *begins_thinking_,
+            .unfolded = !folds};
+  }
+
   const ChatFlags& flags_;
   Client* const client_;
   bool stats_;
+  std::string thoughts_;
+  std::optional<bool> begins_thinking_;  // known once a terminal has asked for it
   Conversation conversation_;
   Mutex mutex_;
   CancelToken* cancel_ ABSL_GUARDED_BY(mutex_) = nullptr;
@@ -180,6 +199,9 @@ class Dialogue {
         Say(chat_->ToggleStats() ? "usage and timing follow each answer"
                                  : "no usage and timing any more");
         return true;
+      case ChatCommand::kThoughts:
+        ShowThoughts();
+        return true;
       case ChatCommand::kExit:
         return false;
       case ChatCommand::kUnknown:
@@ -187,6 +209,14 @@ class Dialogue {
         return true;
     }
     return true;
+  }
+
+  void ShowThoughts() const {
+    if (chat_->thoughts().empty()) return Say("nothing was thought, or it was shown");
+    TextPrinter printer(
+        {.columns = TerminalColumns(STDOUT_FILENO), .begins_thinking = false, .unfolded = true});
+    (void)printer.Print(chat_->thoughts());
+    printer.End();
   }
 
   static void Say(const std::string& text) { std::fprintf(stderr, "tutti: %s\n", text.c_str()); }
@@ -289,6 +319,9 @@ Command MakeChatCommand(FlagSet* program) {
       {.names = "--stats",
        .variable = &flags->stats,
        .help = "Usage and timing on stderr after each answer"},
+      {.names = "--show-thoughts",
+       .variable = &flags->show_thoughts,
+       .help = "On a terminal: show what the model thinks before it answers, not its length alone"},
       {.names = "--history",
        .variable = &flags->history,
        .help =

@@ -26,6 +26,7 @@ constexpr Row kCommands[] = {
     {"/undo", "", "forget the last question and its answer", ChatCommand::kUndo},
     {"/retry", "", "ask the last question again", ChatCommand::kRetry},
     {"/stats", "", "show usage and timing after each answer, or no more", ChatCommand::kStats},
+    {"/thoughts", "", "what the model thought before its last answer", ChatCommand::kThoughts},
     {"/exit", "", "leave, as Ctrl-D does", ChatCommand::kExit},
 };
 

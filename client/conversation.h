@@ -42,7 +42,17 @@ class Conversation {
 };
 
 // A line that begins with "/".
-enum class ChatCommand { kHelp, kReset, kSystem, kUndo, kRetry, kStats, kExit, kUnknown };
+enum class ChatCommand {
+  kHelp,
+  kReset,
+  kSystem,
+  kUndo,
+  kRetry,
+  kStats,
+  kThoughts,
+  kExit,
+  kUnknown,
+};
 struct ChatCommandLine {
   ChatCommand command = ChatCommand::kUnknown;
   std::string text;  // what follows; of kUnknown: what to tell the person

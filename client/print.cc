@@ -21,14 +21,23 @@ absl::Status Write(const std::string& bytes) {
 
 TextPrinter::TextPrinter() : terminal_(IsTerminal(STDOUT_FILENO)) {}
 
+TextPrinter::TextPrinter(const ChatScreen::Options& options) : TextPrinter() {
+  if (terminal_) screen_.emplace(options);
+}
+
 absl::Status TextPrinter::Print(const std::string& text) {
-  const std::string shown = terminal_ ? filter_.Filter(text) : text;
+  std::string shown = terminal_ ? filter_.Filter(text) : text;
+  if (screen_.has_value()) shown = screen_->Add(shown);
   if (shown.empty()) return absl::OkStatus();
   at_line_start_ = shown.back() == '\n';
   return Write(shown);
 }
 
 void TextPrinter::End() {
+  if (screen_.has_value()) {
+    (void)Write(screen_->End());
+    return;
+  }
   if (terminal_ && !at_line_start_) (void)Write("\n");
   at_line_start_ = true;
 }

@@ -19,6 +19,11 @@ namespace tutti::client {
 
 bool IsTerminal(int fd) { return isatty(fd) == 1; }
 
+int TerminalColumns(int fd) {
+  winsize size = {};
+  return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 Style::Style(int fd) {
   const char* no_color = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
@@ -39,10 +44,9 @@ void ProgressLine::Show(absl::string_view text, absl::string_view milestone) {
     std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
     return;
   }
-  winsize size = {};
-  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  const int known = TerminalColumns(STDERR_FILENO);
   // A line that wraps cannot be redrawn in place.
-  const size_t columns = known ? size.ws_col - 1 : 79;
+  const auto columns = static_cast<size_t>(known > 1 ? known - 1 : 79);
   const absl::string_view fits = text.substr(0, std::min(text.size(), columns));
   std::fprintf(stderr, "\r\x1b[K%.*s", static_cast<int>(fits.size()), fits.data());
   std::fflush(stderr);

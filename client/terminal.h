@@ -14,6 +14,9 @@ namespace tutti::client {
 // Whether `fd` is a terminal that a person watches.
 bool IsTerminal(int fd);
 
+// Of the terminal at `fd`; 0: not known.
+int TerminalColumns(int fd);
+
 // Colours for one stream: plain text unless the stream is a terminal and NO_COLOR is unset or
 // empty.
 class Style {
