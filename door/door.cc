@@ -4,7 +4,9 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/retry_delay.h"
+#include "spdlog/spdlog.h"
 
 namespace tutti::door {
 namespace {
@@ -39,5 +41,11 @@ absl::Status Overloaded(std::string_view what) {
 }
 
 absl::Status OutOfMemory() { return Overloaded("the service has no memory left for this request"); }
+
+absl::Status Unforeseen(const std::exception& fault) {
+  spdlog::error("a request met a fault of this program, and has ended: {}", fault.what());
+  return absl::InternalError(
+      absl::StrCat("this request met a fault of the service: ", fault.what()));
+}
 
 }  // namespace tutti::door

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <new>
 #include <stdexcept>
@@ -46,6 +47,8 @@ struct Door {
 absl::Status Overloaded(std::string_view what);
 // RESOURCE_EXHAUSTED for a request that ran out of memory.
 absl::Status OutOfMemory();
+// INTERNAL for one that met a fault of ours; the log has it too.
+absl::Status Unforeseen(const std::exception& fault);
 
 // What runs out of memory inside of such a scope gets std::bad_alloc. Where WaitForMemory was
 // called, what is in none waits for those that are, who end and give theirs back: a thread without
@@ -65,8 +68,9 @@ class MemoryScope {
 // From now on, in all threads. One that has waited for kMemoryWaitMax gets std::bad_alloc too.
 void WaitForMemory();
 
-// The boundary for std::bad_alloc: no other exception exists here. Work whose memory depends on
-// bytes from outside is done inside, so that running out ends that request and not the process.
+// The boundary for exceptions. Work that depends on bytes from outside is done inside, so that
+// running out of memory ends that request and not the process, and so does what a library, or a
+// slip of ours, throws at bytes that nobody has thought of: INTERNAL, with its words.
 // `work` returns a Status.
 template <typename Work>
 absl::Status WithinMemory(Work work) {
@@ -77,6 +81,8 @@ absl::Status WithinMemory(Work work) {
     return OutOfMemory();
   } catch (const std::length_error&) {  // a container asked for more than there can be
     return OutOfMemory();
+  } catch (const std::exception& fault) {
+    return Unforeseen(fault);
   }
 }
 

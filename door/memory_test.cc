@@ -2,6 +2,7 @@
 
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "door/door.h"
 
@@ -28,6 +29,14 @@ TEST(WithinMemory, ARequestThatHasNoneEndsAndOthersGoOn) {
     EXPECT_EQ(AskForTooMuch().code(), absl::StatusCode::kResourceExhausted);
   }
   std::set_new_handler(handler);
+}
+
+TEST(WithinMemory, WhatNobodyHasThoughtOfEndsItsRequest) {
+  const absl::Status status = WithinMemory(
+      [] { return absl::InternalError(std::string(std::string_view("abc").substr(4))); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_NE(std::string(status.message()).find("a fault of the service"), std::string::npos);
+  EXPECT_FALSE(MemoryScope::IsInside());
 }
 
 }  // namespace
