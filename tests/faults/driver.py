@@ -79,7 +79,9 @@ class Driver:
         ask_all(self.client, cases, CASES)
         ask_all(self.client, [case for case in workload.with_stops(cases) if case.expected is None], CASES)
         before = self.cluster.weight()
-        self.clients = Clients(self.client, cases, self.scenario.slots, PATIENCE_S)
+        # Some have not begun, or have just ended.
+        slots = max(self.scenario.slots, self.flags.streams * 5 // 4)
+        self.clients = Clients(self.client, cases, slots, PATIENCE_S)
         try:
             for _ in range(self.flags.count):
                 self.fault()
