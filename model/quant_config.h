@@ -44,8 +44,11 @@ struct QuantConfig {
   bool operator==(const QuantConfig&) const = default;
 
   kernels::CodeKind kind() const;
-  // Whether each group has a zero point of its own.
-  bool has_zeros() const { return kind() < kernels::CodeKind::kE2m1 && !symmetric; }
+  // Whether each group has a zero point of its own; AWQ's files have them also where all are the
+  // middle of the codes ("zero_point": false).
+  bool has_zeros() const {
+    return kind() < kernels::CodeKind::kE2m1 && (!symmetric || method == Method::kAwq);
+  }
 };
 
 // "gptq of 4 bits, groups of 128", for people.

@@ -39,6 +39,8 @@ TEST(QuantConfigTest, WhatIsPublished) {
   const QuantConfig awq = Must(R"({"quant_method": "awq", "version": "GEMM", "bits": 4,
       "group_size": 128, "zero_point": true, "modules_to_not_convert": null})");
   EXPECT_FALSE(awq.symmetric);
+  EXPECT_TRUE(Must(R"({"quant_method": "awq", "bits": 4, "zero_point": false})").has_zeros())
+      << "its files have them all the same";
   EXPECT_EQ(Must(R"({"quant_method": "awq", "w_bit": 4, "q_group_size": 64})").group_size, 64);
 
   const QuantConfig fp8 = Must(R"({"quant_method": "fp8", "fmt": "e4m3",

@@ -160,7 +160,7 @@ class Quantiser {
                   static_cast<std::streamsize>(bytes.size()));
         done_ += one.from->bytes;
       } else {
-        WriteMatrix(*one.from, bytes.data(), &out);
+        TUTTI_RETURN_IF_ERROR(WriteMatrix(*one.from, bytes.data(), &out));
         if (one.prefix != tied_head_) done_ += one.from->bytes;
       }
       if (!out) return absl::UnavailableError(absl::StrCat(to_, "/", name, " cannot be written"));
@@ -169,7 +169,8 @@ class Quantiser {
     return absl::OkStatus();
   }
 
-  void WriteMatrix(const TensorInfo& from, const std::byte* bytes, std::ofstream* out) const {
+  absl::Status WriteMatrix(const TensorInfo& from, const std::byte* bytes,
+                           std::ofstream* out) const {
     const int64_t rows = from.shape[0], in = from.shape[1], group = GroupOf(from);
     const int64_t per_word = 32 / config_.bits, words = (in + per_word - 1) / per_word;
     const DType type = *model::ComputeType(from.dtype);
@@ -179,7 +180,13 @@ class Quantiser {
     std::vector<uint8_t> codes(row.size());
     for (int64_t n = 0; n < rows; ++n) {
       for (int64_t k = 0; k < in; ++k) {
-        row[static_cast<size_t>(k)] = kernels::LoadAsF32(bytes, type, n * in + k);
+        const float weight = kernels::LoadAsF32(bytes, type, n * in + k);
+        if (!std::isfinite(weight)) {
+          return model::RefuseTensor(
+              from.name, absl::StrCat("has a weight that is no number (", weight, ") at [", n, ", ",
+                                      k, "]; its codes would be as wrong"));
+        }
+        row[static_cast<size_t>(k)] = weight;
       }
       for (int64_t k = 0; k < in; k += group) {
         const float scale = QuantiseGroup(
@@ -200,6 +207,7 @@ class Quantiser {
     write(packed);
     write(scales);
     write(shape);
+    return absl::OkStatus();
   }
 
   absl::Status WriteIndex() const {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "base/files_testing.h"
 #include "base/random.h"
@@ -69,20 +71,39 @@ class QuantiseFolderTest : public ::testing::Test {
     std::string file = model::MakeSafetensorsHeader(tensors);
     Random random(3);
     for (const model::TensorInfo& tensor : tensors) {
+      if (tensor.name == kOne) one_ = file.size();
       for (int64_t i = 0; i < tensor.bytes / 2; ++i) {
         const uint16_t bits = kernels::F32ToBf16(static_cast<float>(random.Uniform() - 0.5));
         file.append(reinterpret_cast<const char*>(&bits), sizeof(bits));
       }
     }
     from_.Write("model.safetensors", file);
+    file_ = std::move(file);
   }
   absl::Status Make(const QuantiseOptions& options) {
     return QuantiseCheckpoint(from_.path(), to_.File("made"), options, nullptr);
   }
 
+  static constexpr char kOne[] = "model.layers.1.mlp.down_proj.weight";
   TempDir from_, to_;
   model::ModelConfig config_;
+  std::string file_;
+  size_t one_ = 0;  // where the bytes of kOne begin
 };
+
+// Their codes would be those of numbers, and nobody would hear of it.
+TEST_F(QuantiseFolderTest, WeightsThatAreNoNumbersAreRefused) {
+  for (const float wrong : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    const uint16_t bits = kernels::F32ToBf16(wrong);
+    std::memcpy(&file_[one_ + 2 * sizeof(bits)], &bits, sizeof(bits));
+    from_.Write("model.safetensors", file_);
+    std::filesystem::remove_all(to_.File("made"));
+    const std::string said(Make({"int8"}).message());
+    EXPECT_THAT(said, HasSubstr(kOne));
+    EXPECT_THAT(said, HasSubstr("no number"));
+    EXPECT_THAT(said, HasSubstr("at [0, 2]"));
+  }
+}
 
 TEST_F(QuantiseFolderTest, MakesACheckpointThatLoads) {
   for (const bool head : {false, true}) {
