@@ -42,9 +42,15 @@ std::optional<std::vector<int32_t>> IdsOf(const Json& list) {
 }
 
 const Json* FieldReader::Find(std::string_view name) {
+  return Look(name, {.kind = FieldUse::Kind::kAny});
+}
+
+const Json* FieldReader::Look(std::string_view name, FieldUse use) {
   known_.emplace(name);
   const auto found = object_.find(std::string(name));
-  return found == object_.end() || found->is_null() ? nullptr : &*found;
+  const Json* const value = found == object_.end() || found->is_null() ? nullptr : &*found;
+  FieldLog::Tell(PathOf(name), std::move(use), value);
+  return value;
 }
 
 void FieldReader::Fail(std::string_view name, std::string_view what) {
@@ -58,7 +64,7 @@ void FieldReader::Fail(const ApiError& error) {
 }
 
 std::optional<bool> FieldReader::Bool(std::string_view name) {
-  const Json* value = Find(name);
+  const Json* value = Look(name, {.kind = FieldUse::Kind::kBool});
   if (value == nullptr) return std::nullopt;
   if (value->is_boolean()) return value->get<bool>();
   Fail(name, "is neither true nor false");
@@ -66,7 +72,7 @@ std::optional<bool> FieldReader::Bool(std::string_view name) {
 }
 
 std::optional<int64_t> FieldReader::Integer(std::string_view name, int64_t min, int64_t max) {
-  const Json* value = Find(name);
+  const Json* value = Look(name, {.kind = FieldUse::Kind::kInteger, .min = min, .max = max});
   if (value == nullptr) return std::nullopt;
   const std::optional<int64_t> number = WholeNumber(*value);
   if (!number.has_value()) {
@@ -79,7 +85,7 @@ std::optional<int64_t> FieldReader::Integer(std::string_view name, int64_t min, 
 }
 
 std::optional<float> FieldReader::Number(std::string_view name) {
-  const Json* value = Find(name);
+  const Json* value = Look(name, {.kind = FieldUse::Kind::kNumber});
   if (value == nullptr) return std::nullopt;
   if (value->is_number()) return static_cast<float>(value->get<double>());
   Fail(name, "is not a number");
@@ -87,7 +93,7 @@ std::optional<float> FieldReader::Number(std::string_view name) {
 }
 
 std::optional<std::string> FieldReader::Text(std::string_view name) {
-  const Json* value = Find(name);
+  const Json* value = Look(name, {.kind = FieldUse::Kind::kText});
   if (value == nullptr) return std::nullopt;
   if (value->is_string()) return value->get<std::string>();
   Fail(name, "is not a text");
@@ -95,7 +101,7 @@ std::optional<std::string> FieldReader::Text(std::string_view name) {
 }
 
 std::optional<std::vector<int32_t>> FieldReader::Ids(std::string_view name) {
-  const Json* value = Find(name);
+  const Json* value = Look(name, {.kind = FieldUse::Kind::kIds});
   if (value == nullptr) return std::nullopt;
   auto ids = IdsOf(*value);
   if (!ids.has_value()) Fail(name, "is not a list of token ids");
@@ -103,7 +109,7 @@ std::optional<std::vector<int32_t>> FieldReader::Ids(std::string_view name) {
 }
 
 std::optional<std::vector<std::string>> FieldReader::Texts(std::string_view name) {
-  const Json* value = Find(name);
+  const Json* value = Look(name, {.kind = FieldUse::Kind::kTexts});
   if (value == nullptr) return std::nullopt;
   if (value->is_string()) return std::vector<std::string>{value->get<std::string>()};
   std::vector<std::string> texts;
@@ -118,8 +124,12 @@ std::optional<std::vector<std::string>> FieldReader::Texts(std::string_view name
 }
 
 void FieldReader::Refuse(const UnservedField& field) {
-  const Json* value = Find(field.name);
-  if (value == nullptr || field.harmless == "*") return;
+  const bool is_ignored = field.harmless == "*";
+  const Json* value =
+      Look(field.name, {.kind = is_ignored ? FieldUse::Kind::kIgnored : FieldUse::Kind::kRefused,
+                        .harmless = std::string(field.harmless),
+                        .instead = std::string(field.instead)});
+  if (value == nullptr || is_ignored) return;
   if ((value->is_array() || value->is_object() || value->is_string()) && value->empty()) return;
   if (value->is_string() && value->get_ref<const std::string&>().empty()) return;
   if (*value == Json::parse(field.harmless.begin(), field.harmless.end(), nullptr, false)) return;
@@ -133,10 +143,11 @@ void FieldReader::Refuse(const UnservedField& field) {
 }
 
 void FieldReader::Ignore(std::initializer_list<std::string_view> names) {
-  for (const std::string_view name : names) known_.emplace(name);
+  for (const std::string_view name : names) Look(name, {.kind = FieldUse::Kind::kIgnored});
 }
 
 void FieldReader::RefuseOthers() {
+  FieldLog::TellClosed(path_.substr(0, path_.size() - (path_.empty() ? 0 : 1)));
   for (const auto& [name, value] : object_.items()) {
     if (known_.contains(name) || value.is_null()) continue;
     Fail(Shortened(name, kShownNameBytesMax), "is no field that this service knows");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "gateway/api_error.h"
+#include "gateway/field_log.h"
 #include "gateway/json_text.h"
 
 namespace tutti::gateway {
@@ -58,6 +59,9 @@ class FieldReader {
   std::string PathOf(std::string_view name) const { return path_ + std::string(name); }
 
  private:
+  // As Find; `use` is for a document of the API.
+  const Json* Look(std::string_view name, FieldUse use);
+
   const Json& object_;
   const std::string path_;
   std::set<std::string, std::less<>> known_;

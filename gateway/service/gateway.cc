@@ -6,8 +6,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
+#include "base/check.h"
 #include "base/plain_name.h"
 #include "gateway/caller_rules.h"
+#include "gateway/document/open_api.h"
 #include "gateway/grpc/grpc_port.h"
 #include "gateway/json_text.h"
 #include "gateway/limits.h"
@@ -73,6 +75,9 @@ std::vector<Route> Gateway::Routes() {
   const auto version = [](const Caller& caller) {
     caller.ReplyJson(Dump({{"version", std::string(BuildStamp())}}));
   };
+  const auto document = [text = OpenApiDocument()](const Caller& caller) {
+    caller.ReplyJson(text);
+  };
   const auto metrics = [this](const Caller& caller) { AnswerMetrics(caller); };
   // Requests for generated text that this gateway has given to the service and that have not ended.
   const auto load = [this](const Caller& caller) {
@@ -85,12 +90,14 @@ std::vector<Route> Gateway::Routes() {
       {.method = "GET", .path = "/ping", .answer = health, .open = true},
       {.method = "POST", .path = "/ping", .answer = health, .open = true},
       {.method = "GET", .path = "/version", .answer = version, .open = true},
+      {.method = "GET", .path = "/openapi.json", .answer = document, .open = true},
       {.method = "GET", .path = "/metrics", .answer = metrics, .open = true},  // see there
       {.method = "GET", .path = "/load", .answer = load},
   };
   for (HttpApi* const api : apis_) {
     for (Route& route : api->Routes()) routes.push_back(std::move(route));
   }
+  for (const Route& route : routes) CHECK(IsDocumented(route.method, route.path)) << route.path;
   return routes;
 }
 
