@@ -1,10 +1,19 @@
 #include "worker/speed_probe.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <ctime>
+#include <fstream>
 #include <limits>
+#include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -25,6 +34,34 @@ constexpr int64_t kCompareOutFeatures = 512;  // of each thread
 constexpr int64_t kCompareRows = 64;
 constexpr int kComparePasses = 24;
 
+// Others' work that counts: with a tenth of the processors it costs about a tenth of the speed, and
+// speeds within 15 % count as equal.
+constexpr double kOthersShareCounts = 0.1;
+constexpr int kMeasuresMax = 4;
+// Short work of others, as a start of several programs is, may be over by then.
+constexpr auto kPauseForOthers = std::chrono::milliseconds(300);
+// For which a speed beside others is told to equal workers: those of one start come within it.
+constexpr int64_t kBesideOthersForS = 60;
+// Between a speed and the time of a measurement beside others.
+constexpr char kBesideOthers = '!';
+
+double SecondsOf(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+}
+
+// The speed that was left in a file, and is still good; not known: none.
+MeasuredSpeed KeptSpeed(const std::string& text) {
+  const size_t mark = text.find(kBesideOthers);
+  if (mark != std::string::npos) {
+    int64_t when = 0;
+    const bool is_time = absl::SimpleAtoi(text.substr(mark + 1), &when);
+    const int64_t age = static_cast<int64_t>(std::time(nullptr)) - when;
+    if (!is_time || age < 0 || age > kBesideOthersForS) return {};
+  }
+  const auto speed = ParseSpeed(text.substr(0, mark));
+  return speed.ok() ? *speed : MeasuredSpeed();
+}
+
 // The time of the quickest of a few passes: a disturbance only makes one longer.
 template <class Fn>
 double Best(const Fn& pass) {
@@ -35,6 +72,45 @@ double Best(const Fn& pass) {
 
 }  // namespace
 
+double OthersShare::Since() {
+  // "cpu user nice system idle iowait irq softirq steal ...", over all processors.
+  std::ifstream file("/proc/stat");
+  std::string name;
+  double ticks[8] = {};
+  file >> name;
+  for (double& one : ticks) file >> one;
+  rusage own{};
+  if (!file || name != "cpu" || getrusage(RUSAGE_SELF, &own) != 0) return 0;
+  const auto per_second = static_cast<double>(sysconf(_SC_CLK_TCK));
+  double all = 0;
+  for (const double one : ticks) all += one / per_second;
+  const double busy = all - (ticks[3] + ticks[4]) / per_second;
+  const double mine = SecondsOf(own.ru_utime) + SecondsOf(own.ru_stime);
+  const double others = (busy - busy_s_) - (mine - own_s_);
+  const double span = all - all_s_;
+  busy_s_ = busy;
+  own_s_ = mine;
+  all_s_ = all;
+  return span <= 0 ? 0 : std::clamp(others / span, 0.0, 1.0);
+}
+
+MeasuredSpeed MeasureWhenQuiet(const std::function<MeasuredSpeed()>& measure,
+                               const std::function<double()>& others_share,
+                               const std::function<void()>& pause) {
+  MeasuredSpeed best;
+  for (int i = 0; i < kMeasuresMax; ++i) {
+    if (i > 0) pause();
+    (void)others_share();
+    const MeasuredSpeed speed = measure();
+    const double share = others_share();
+    best.read_bytes_per_second = std::max(best.read_bytes_per_second, speed.read_bytes_per_second);
+    best.flops_per_second = std::max(best.flops_per_second, speed.flops_per_second);
+    best.others_share = share > kOthersShareCounts ? share : 0;
+    if (best.others_share == 0) break;
+  }
+  return best;
+}
+
 absl::StatusOr<MeasuredSpeed> MeasureSpeed(kernels::Backend* backend, DType dtype) {
   TUTTI_ASSIGN_OR_RETURN(const auto probe,
                          ProductProbe::Create(backend, {.dtype = dtype,
@@ -42,12 +118,18 @@ absl::StatusOr<MeasuredSpeed> MeasureSpeed(kernels::Backend* backend, DType dtyp
                                                         .out_features = kProbeWidth,
                                                         .weight_bytes = kProbeWeightBytes,
                                                         .rows_max = kProbeRows}));
-  MeasuredSpeed speed;
-  speed.read_bytes_per_second = static_cast<double>(probe->bytes()) /
-                                Best([&] { return probe->Seconds(1, probe->weights()); });
-  speed.flops_per_second = 2.0 * kProbeRows * kProbeWidth * kProbeWidth /
-                           Best([&] { return probe->Seconds(kProbeRows, 1); });
-  return speed;
+  const auto measure = [&] {
+    MeasuredSpeed speed;
+    speed.read_bytes_per_second = static_cast<double>(probe->bytes()) /
+                                  Best([&] { return probe->Seconds(1, probe->weights()); });
+    speed.flops_per_second = 2.0 * kProbeRows * kProbeWidth * kProbeWidth /
+                             Best([&] { return probe->Seconds(kProbeRows, 1); });
+    return speed;
+  };
+  OthersShare others;
+  return MeasureWhenQuiet(
+      measure, [&] { return others.Since(); },
+      [] { std::this_thread::sleep_for(kPauseForOthers); });
 }
 
 absl::StatusOr<MeasuredSpeed> SpeedFrom(const std::string& one, const MeasuredSpeed& speed,
@@ -98,14 +180,17 @@ absl::StatusOr<MeasuredSpeed> SharedSpeed(
                  std::string(shared.status().message()));
     return measure();
   }
-  const absl::StatusOr<MeasuredSpeed> known = ParseSpeed(shared.Find(key));
-  if (known.ok()) return *known;
+  const MeasuredSpeed known = KeptSpeed(shared.Find(key));
+  if (known.known()) return known;
   TUTTI_ASSIGN_OR_RETURN(MeasuredSpeed speed, measure());
   // Rounded as other workers will read it.
   speed.read_bytes_per_second = std::round(speed.read_bytes_per_second);
   speed.flops_per_second = std::round(speed.flops_per_second);
-  const std::string text =
+  std::string text =
       absl::StrFormat("%.0fB/s@%.0fflop/s", speed.read_bytes_per_second, speed.flops_per_second);
+  if (speed.others_share > 0) {
+    text += kBesideOthers + std::to_string(static_cast<int64_t>(std::time(nullptr)));
+  }
   if (!shared.Append(key, text)) spdlog::warn("--speed-file {}: cannot be written", file);
   return speed;
 }

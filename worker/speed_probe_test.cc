@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <thread>
 #include <vector>
@@ -52,6 +54,66 @@ TEST_F(SharedSpeedTest, WhatIsNoSpeedIsMeasuredAgain) {
                                })
                        ->flops_per_second,
                    4);
+}
+
+TEST_F(SharedSpeedTest, WhatWasMeasuredBesideOthersIsForOneStart) {
+  const auto busy = [this]() -> absl::StatusOr<MeasuredSpeed> {
+    ++measured_;
+    return MeasuredSpeed{1e9, 2e9, 0.4};
+  };
+  EXPECT_DOUBLE_EQ(SharedSpeed(file_, "k", busy)->others_share, 0.4);
+  EXPECT_DOUBLE_EQ(Ask("k")->read_bytes_per_second, 1e9) << "an equal worker of the same start";
+  EXPECT_EQ(measured_, 1);
+  std::ofstream(file_, std::ios::app) << "k 1000000000B/s@2000000000flop/s!1700000000\n";
+  EXPECT_DOUBLE_EQ(Ask("k")->read_bytes_per_second, 2e10) << "measured again";
+  EXPECT_DOUBLE_EQ(Ask("k")->read_bytes_per_second, 2e10);
+  EXPECT_EQ(measured_, 2);
+}
+
+TEST(MeasureWhenQuiet, TakesTheBestUntilOthersAreDone) {
+  int measures = 0, pauses = 0;
+  const auto run = [&](std::vector<double> during) {
+    measures = pauses = 0;
+    bool before = true;
+    return MeasureWhenQuiet(
+        [&] {
+          ++measures;
+          return MeasuredSpeed{10.0 * measures, 100.0 / measures};
+        },
+        [&] {
+          before = !before;
+          return before ? during[measures - 1] : 1.0;
+        },
+        [&] { ++pauses; });
+  };
+  const MeasuredSpeed quiet = run({0.05});
+  EXPECT_EQ(measures, 1);
+  EXPECT_EQ(pauses, 0);
+  EXPECT_EQ(quiet.others_share, 0);
+  const MeasuredSpeed later = run({0.9, 0.5, 0.02});
+  EXPECT_EQ(measures, 3);
+  EXPECT_EQ(later.others_share, 0);
+  EXPECT_DOUBLE_EQ(later.read_bytes_per_second, 30);
+  EXPECT_DOUBLE_EQ(later.flops_per_second, 100);
+  const MeasuredSpeed never = run({0.9, 0.5, 0.4, 0.3});
+  EXPECT_EQ(measures, 4);
+  EXPECT_DOUBLE_EQ(never.others_share, 0.3);
+}
+
+TEST(OthersShare, SeesOthers) {
+  OthersShare share;
+  // The system counts in hundredths of a second.
+  constexpr clock_t kWork = CLOCKS_PER_SEC * 3 / 10;
+  const pid_t other = fork();
+  if (other == 0) {
+    while (clock() < kWork) {
+    }
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(other, nullptr, 0), other);
+  const double beside = share.Since();
+  EXPECT_GT(beside, 0);
+  EXPECT_LE(beside, 1);
 }
 
 TEST_F(SharedSpeedTest, OneMeasuresAtATime) {

@@ -61,6 +61,12 @@ MeasuredSpeed FindSpeed(const WorkerOptions& options, kernels::Backend* backend,
   spdlog::info("{}: reads {}/s, computes {:.1f} Gflop/s", backend->numerics_class(),
                FormatBytes(static_cast<int64_t>(speed->read_bytes_per_second)),
                speed->flops_per_second * 1e-9);
+  if (speed->others_share > 0) {
+    spdlog::warn(
+        "that speed was measured while others had {:.0f} % of the machine's processors, and layers "
+        "may go by it: say it with --speed, or start this worker again when the machine is quiet",
+        speed->others_share * 100);
+  }
   return *speed;
 }
 
