@@ -59,7 +59,7 @@ absl::StatusOr<MeasuredSpeed> ParseSpeed(const std::string& text);
 // The speed in `file` under `key`, or else the result of `measure`, which is then kept there for
 // others. Workers of one machine that share a file measure one after another, each undisturbed by
 // the others, and equal ones get the same. A file that cannot be used, or holds no speed, is left
-// out: then `measure` decides alone. One that was measured beside others' work is for the workers of
+// out: then `measure` decides alone. One that was measured beside others is for the workers of
 // this start: a minute later it is measured again.
 //
 // `key`: names all that the speed depends on, without blanks. Waits while another process measures,

@@ -7,13 +7,15 @@ By hand, as root:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/afar_test.py
 """
 import json
 import os
+import re
 import shutil
+import signal
 import sys
 import unittest
 import urllib.parse
 
 import machines
-from harness import DEMO, PATIENCE_S, SOURCE, tutti, wait_until
+from harness import BINARIES, DEMO, PATIENCE_S, SOURCE, children, tutti, wait_until
 from metrics_test import MONITORING, answered_queries, rules
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "clients"))
@@ -28,11 +30,12 @@ SKIPPED = 77
 
 # On the other machine: a line for each thing tried.
 SDK = """
-import sys
-import httpx, openai
+import ssl, sys
+import openai
 url, authority, key, what = sys.argv[1:]
 def client(key):
-    return openai.OpenAI(base_url=url, api_key=key, max_retries=0, http_client=httpx.Client(verify=authority, trust_env=False))
+    return openai.OpenAI(base_url=url, api_key=key, max_retries=0,
+                         http_client=openai.DefaultHttpxClient(verify=ssl.create_default_context(cafile=authority), trust_env=False))
 ask = {"model": "demo", "messages": [{"role": "user", "content": "What is 12 + 30?"}], "temperature": 0}
 good = client(key)
 if what == "strangers":
@@ -42,7 +45,7 @@ if what == "strangers":
         except openai.AuthenticationError as error:
             print("refused", error.status_code)
     try:
-        openai.OpenAI(base_url=url, api_key=key, max_retries=0, http_client=httpx.Client(trust_env=False)).models.list()
+        openai.OpenAI(base_url=url, api_key=key, max_retries=0, http_client=openai.DefaultHttpxClient(trust_env=False)).models.list()
     except openai.APIConnectionError:
         print("not trusted")
 elif what == "user":
@@ -50,6 +53,11 @@ elif what == "user":
     print(good.chat.completions.create(**ask).choices[0].message.content)
     print("".join(chunk.choices[0].delta.content or "" for chunk in good.chat.completions.create(**ask, stream=True)))
     print(good.responses.create(model="demo", input="What is 12 + 30?", temperature=0).output_text)
+elif what == "stream":
+    events = good.completions.create(model="demo", prompt="Tell me: ", max_tokens=1500, stream=True, extra_body={"ignore_eos": True})
+    next(events)
+    print("begun", flush=True)
+    print("ended", [event.choices[0].finish_reason for event in events if event.choices][-1])
 elif what == "load":
     for _ in range(4):
         good.completions.create(model="demo", prompt="Tell me: ", max_tokens=60, seed=7, extra_body={"ignore_eos": True})
@@ -73,6 +81,11 @@ for path in json.load(sys.stdin):
         answers.append({"status": "error", "words": error.read().decode()})
 json.dump(answers, sys.stdout)
 """
+
+
+def need_curl(test):
+    if shutil.which("curl") is None:
+        test.skipTest("curl is not installed")
 
 
 class Afar(unittest.TestCase):
@@ -101,12 +114,15 @@ class Afar(unittest.TestCase):
             file.write(text)
         return path
 
-    def sdk(self, what):
-        """What the SDK's user says."""
+    def sdk_command(self, what):
         python = clients.install("openai", ["openai==3.54.0"])
         if python is None:
             self.skipTest("openai cannot be installed")
-        done = self.other.run(python, self.path("sdk.py", SDK), f"https://node0:{HTTP}/v1", os.path.join(self.authority, "ca.crt"), KEY, what)
+        return [python, self.path("sdk.py", SDK), f"https://node0:{HTTP}/v1", os.path.join(self.authority, "ca.crt"), KEY, what]
+
+    def sdk(self, what):
+        """What the SDK's user says."""
+        done = self.other.run(*self.sdk_command(what))
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.splitlines()
 
@@ -116,6 +132,7 @@ class Afar(unittest.TestCase):
 
     def test_2_nobody_else_is_let_in(self):
         """What is not for others is on loopback, or asks for the key."""
+        need_curl(self)
         code = ["curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "--cacert", os.path.join(self.authority, "ca.crt")]
         for path in ("/metrics", "/tutti/status", "/v1/models"):
             url = f"https://node0:{HTTP}{path}"
@@ -127,6 +144,13 @@ class Afar(unittest.TestCase):
         done = self.other.run(sys.executable, "-c", ASK_PROMETHEUS, PROMETHEUS, stdin=json.dumps(paths))
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
+
+    def lose_a_worker(self):
+        """Beside a stream of the SDK, which goes on."""
+        stream = self.other.start(*self.sdk_command("stream"))
+        stream.says("begun")
+        os.kill(children(self.up.process.pid)["w1"], signal.SIGKILL)
+        stream.says("ended length")
 
     def start_prometheus(self):
         """On the other machine, as the documents have it: with the key, and the authority that it trusts."""
@@ -145,6 +169,7 @@ class Afar(unittest.TestCase):
         if shutil.which("prometheus") is None:
             self.skipTest("no prometheus is installed (Debian's package of that name)")
         self.start_prometheus()
+        self.lose_a_worker()
         left = answered_queries()
         self.assertGreater(len(left), 40)
 
@@ -166,6 +191,47 @@ class Afar(unittest.TestCase):
         asked = groups["data"]["groups"][0]["rules"]
         self.assertEqual(len(asked), len(rules()))
         self.assertEqual([rule["name"] for rule in asked if rule["health"] == "err"], [])
+
+
+def commands_below(words):
+    """The commands of docs/OPERATIONS.md that stand indented below the line that begins so, without their comments."""
+    with open(os.path.join(SOURCE, "docs", "OPERATIONS.md"), encoding="utf-8") as file:
+        lines = iter(file.read().splitlines())
+    for line in lines:
+        if line.startswith(words):
+            break
+    found = []
+    for line in lines:
+        command = re.sub(r"\s+# .*", "", line.strip())
+        if line.startswith("      ") and command and not command.startswith("#"):
+            found.append(command)
+        elif found and line.strip() and not line.startswith("      "):
+            break
+    return found
+
+
+class AsWritten(unittest.TestCase):
+    """What the document tells people to type, typed."""
+
+    def test_for_callers_of_other_machines(self):
+        need_curl(self)
+        network = machines.Network(2)
+        self.addCleanup(network.close)
+        server, other = network.machines
+        key, up = commands_below("- For callers of other machines")
+        ready, kept = os.path.join(server.folder, "ready"), os.path.join(server.folder, "key")
+        typed = up.replace("--model DIR", f"--model {DEMO} --ready-file {ready}")
+        self.assertNotEqual(typed, up)
+        started = server.start("bash", "-c", f"PATH={BINARIES}:$PATH; {key}; printenv TUTTI_API_KEY >{kept}; exec {typed}")
+        wait_until(lambda: os.path.exists(ready) or started.process.poll() is not None, "the service serves")
+        self.assertIsNone(started.process.poll(), started.text())
+        with open(kept, encoding="utf-8") as file:
+            secret = file.read().strip()
+        asked = ["curl", "--silent", "--fail", f"http://node0:{HTTP}/metrics"]
+        self.assertEqual(other.run(*asked).returncode, 22)
+        told = other.run(*asked, "--header", f"Authorization: Bearer {secret}").stdout
+        self.assertIn("tutti_gateway_coordinator_metrics 1", told)
+        self.assertIn("tutti_serving 1", told)
 
 
 if __name__ == "__main__":
