@@ -1,5 +1,8 @@
 // tutti certs: a cluster's own authority, and a folder of TLS files for each of its processes.
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -18,6 +21,8 @@ Examples:
   tutti certs issue node0 --role coordinator --role worker    # certs/node0, for that machine alone
   tutti certs issue node1 --host 10.0.0.7
   tutti certs issue alice --role client --role operator
+  tutti certs issue tutti --role coordinator --host tutti-0.tutti-pods --kubernetes tutti-tls \
+      | kubectl apply -f -
 
   tutti-coordinator --model DIR --certs certs/node0           # on node0, with a copy of that folder
   tutti-worker --model DIR --coordinator node0 --certs certs/node1                       # on node1
@@ -30,6 +35,7 @@ struct CertsFlags {
   int32_t authority_days = 3650;
   std::string authority = "certs";
   std::vector<std::string> roles;
+  std::string secret;
   CertificateRequest request;
 };
 
@@ -40,6 +46,23 @@ int RunInit(const CertsFlags& flags) {
   if (!made.ok()) return Fail(made);
   return Report(PrintLine(absl::StrCat("made ", flags.folder, "; who has ", flags.folder, "/",
                                        transport::kAuthorityKeyFile, " can pose as anybody")));
+}
+
+// The manifest of a Secret with the files of a folder, as kubectl takes it.
+absl::StatusOr<std::string> SecretManifest(const std::string& folder, const std::string& name) {
+  nlohmann::ordered_json files;
+  for (const char* file :
+       {transport::kCertificateFile, transport::kKeyFile, transport::kAuthorityFile}) {
+    std::ifstream stream(absl::StrCat(folder, "/", file), std::ios::binary);
+    files[file] = std::string(std::istreambuf_iterator<char>(stream), {});
+    if (!stream) return absl::UnavailableError(absl::StrCat(folder, "/", file, ": cannot be read"));
+  }
+  const nlohmann::ordered_json secret = {{"apiVersion", "v1"},
+                                         {"kind", "Secret"},
+                                         {"metadata", {{"name", name}}},
+                                         {"type", "kubernetes.io/tls"},
+                                         {"stringData", std::move(files)}};
+  return secret.dump(2);
 }
 
 int RunIssue(CertsFlags flags) {
@@ -55,6 +78,10 @@ int RunIssue(CertsFlags flags) {
     return Fail(absl::InvalidArgumentError(folder.status().message()));
   }
   if (!folder.ok()) return Fail(folder.status());
+  if (!flags.secret.empty()) {
+    const auto secret = SecretManifest(*folder, flags.secret);
+    return secret.ok() ? Report(PrintLine(*secret)) : Fail(secret.status());
+  }
   const auto about = DescribeCertificate(absl::StrCat(*folder, "/", transport::kCertificateFile));
   if (!about.ok()) return Fail(about.status());
   return Report(PrintLine(absl::StrCat("made ", *folder, ": ", *about)));
@@ -95,6 +122,9 @@ FlagSet* AddIssue(FlagSet* certs, CertsFlags* flags) {
        .help = "Another host name, also *.workers.svc, or IP address under which it is dialled; "
                "may be repeated",
        .list = FlagList::kRepeated},
+      {.names = "--kubernetes",
+       .variable = &flags->secret,
+       .help = "Print a Secret of this name with its files, for kubectl apply -f -"},
       {.names = "--authority",
        .variable = &flags->authority,
        .help = "The folder of the authority",

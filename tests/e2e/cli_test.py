@@ -91,6 +91,22 @@ class BadFlags(unittest.TestCase):
         self.refused("generate", "--address", NOBODY, stdin="x" * (17 << 20), naming="larger than")
 
 
+class Certificates(unittest.TestCase):
+    def test_a_secret_for_kubernetes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            authority = os.path.join(folder, "certs")
+            self.assertEqual(tutti("certs", "init", authority).returncode, 0)
+            done = tutti("certs", "issue", "tutti", "--role", "coordinator", "--host", "tutti-0.tutti-pods", "--authority", authority,
+                         "--kubernetes", "tutti-tls")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            secret = json.loads(done.stdout)
+            self.assertEqual([secret["kind"], secret["metadata"], secret["type"]], ["Secret", {"name": "tutti-tls"}, "kubernetes.io/tls"])
+            self.assertEqual(sorted(secret["stringData"]), ["ca.crt", "tls.crt", "tls.key"])
+            for name, text in secret["stringData"].items():
+                with open(os.path.join(authority, "tutti", name), encoding="utf-8") as file:
+                    self.assertEqual(text, file.read(), name)
+
+
 class NobodyServes(unittest.TestCase):
     def test_the_address_is_named(self):
         for arguments in (["generate", "--prompt", "x"], ["chat", "--message", "x"], ["status"],
