@@ -27,7 +27,7 @@ from services import check_compose, check_unit  # noqa: E402
 from harness import SOURCE  # noqa: E402
 
 DEPLOY = os.path.join(SOURCE, "deploy")
-KUSTOMIZATIONS = ("base", "gateway", "mesh", "monitoring", "workers", "gpu", "standby", "leaderworkerset")
+KUSTOMIZATIONS = ("base", "gateway", "ingress", "mesh", "monitoring", "workers", "gpu", "standby", "leaderworkerset")
 SKIPPED = 77
 
 
@@ -96,6 +96,10 @@ PLANTED = (
     ("gateway", "scheme: HTTPS", "scheme: HTTP", "the port is https"),
     ("gateway", "path: /ready", "path: /readyz", "serves no /readyz"),
     ("gateway", "kind: Deployment\n    name: tutti-gateway", "kind: Deployment\n    name: tutti-door", "no Deployment"),
+    ("ingress", "            name: tutti-gateway\n            port:", "            name: tutti-door\n            port:", "no Service tutti-door"),
+    ("ingress", "              name: https", "              name: http", "has no port http"),
+    ("ingress", "  - host: tutti.example.com", "  - host: tutti.example.org", "has no certificate"),
+    ("base", "    app.kubernetes.io/name: tutti\n    app.kubernetes.io/part-of: tutti\n  name: tutti-pods", "  name: tutti-pods", "no label app.kubernetes.io/name"),
     ("mesh", "--public-plaintext", "--plaintext", "no flag --plaintext"),
     ("mesh", "appProtocol: kubernetes.io/h2c", "appProtocol: https", "appProtocol https of a port without TLS"),
     ("base", "appProtocol: https", "appProtocol: kubernetes.io/h2c", "appProtocol kubernetes.io/h2c of a port with TLS"),

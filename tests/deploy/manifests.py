@@ -46,7 +46,7 @@ class Manifests:
             check = getattr(self, "check_" + document["kind"].lower(), None)
             if check is not None:
                 self.problems += [f"{self.name(document)}: {problem}" for problem in check(document["spec"])]
-        self.problems += self.check_secrets()
+        self.problems += self.check_secrets() + self.check_labels()
         for document, labels, containers in self.pods:
             where = self.name(document)
             self.problems += [f"{where}: {container.name}: {problem}" for container in containers
@@ -89,6 +89,26 @@ class Manifests:
     def check_networkpolicy(self, spec):
         ports = [port["port"] for rule in spec["ingress"] for port in rule.get("ports", ())]
         return self.check_ports(spec["podSelector"]["matchLabels"], ports)
+
+    def check_ingress(self, spec):
+        """Names of hosts have certificates, and what stands behind is there."""
+        found, secret = [], {host for row in spec["tls"] for host in row["hosts"]}
+        services = {document["metadata"]["name"]: document["spec"] for document in self.of_kind("Service")}
+        for rule in spec["rules"]:
+            if rule["host"] not in secret:
+                found.append(f"{rule['host']} has no certificate")
+            for path in rule["http"]["paths"]:
+                name, port = path["backend"]["service"]["name"], path["backend"]["service"]["port"]["name"]
+                if name not in services:
+                    found.append(f"there is no Service {name}")
+                elif port not in {one.get("name") for one in services[name]["ports"]}:
+                    found.append(f"{name} has no port {port}")
+        return found
+
+    def check_labels(self):
+        """Those of the convention, on all that has a name."""
+        return [f"{self.name(document)}: no label app.kubernetes.io/name" for document in self.documents
+                if "app.kubernetes.io/name" not in document["metadata"].get("labels", {})]
 
     def check_poddisruptionbudget(self, spec):
         return self.check_ports(spec["selector"]["matchLabels"], [])
