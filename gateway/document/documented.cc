@@ -120,6 +120,9 @@ constexpr std::string_view kTokenizeExamples[] = {
           {"role": "tool", "tool_call_id": "c", "content": "d"}],
         "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
         "tool_choice": "auto", "chat_template_kwargs": {"a": 1}})",
+    R"({"messages": [{"role": "user", "content": "a"}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
+        "tool_choice": {"type": "function", "function": {"name": "f"}}})",
 };
 constexpr std::string_view kDetokenizeExamples[] = {R"({"tokens": [1, 2]})"};
 

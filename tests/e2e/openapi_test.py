@@ -62,7 +62,9 @@ def fields_tables(document):
     for name, schema, bodies in fields(document):
         if "x-tutti-ignored" not in schema and "x-tutti-refused" not in schema:
             rows.setdefault((name, kind(schema), schema["description"]), []).extend(bodies)
+    order = list(NAMES.values())
     for (name, one, words), bodies in rows.items():
+        bodies.sort(key=lambda body: order.index(body.rstrip("*")))
         lines.append(f"| `{name}` | {one} | {', '.join(bodies)} | {words} |")
     lines += ["", "Taken, and no answer depends on them: " + ", ".join(
         f"`{name}`" for name in sorted({name for name, schema, _ in fields(document) if "x-tutti-ignored" in schema})) + ".", "",
