@@ -245,7 +245,8 @@ void FlagSet::TakeOthers() { app_->allow_extras(); }
 std::vector<std::string> FlagSet::Others() const { return app_->remaining(); }
 
 std::string FlagSet::ExplainOther(const std::string& argument) const {
-  return ExplainUnknown(*app_, argument);
+  const std::string why = ExplainUnknown(*app_, argument);
+  return absl::StrCat(why, why.back() == '?' ? " See " : "; see ", PathOf(*app_), " --help");
 }
 
 std::vector<std::string> FlagSet::Variables() const {
