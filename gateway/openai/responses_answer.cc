@@ -182,6 +182,17 @@ std::string ResponsesAnswer::Begin() {
   return parses_ ? events : events + Open(Kind::kMessage);
 }
 
+void ResponsesAnswer::CountReasoning(const AnswerPieces& pieces, int64_t tokens) {
+  held_tokens_ += tokens;
+  if (pieces.empty()) return;
+  // Markup of calls, and the end of a reasoning, bring what follows them.
+  const bool reasons = std::all_of(pieces.begin(), pieces.end(), [](const AnswerPiece& piece) {
+    return piece.kind == AnswerPiece::Kind::kReasoning;
+  });
+  const int64_t held = std::exchange(held_tokens_, 0);
+  if (reasons) reasoning_tokens_ += held;
+}
+
 std::string ResponsesAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
   if (prompt > 0 || message.output() > 0) return "";
   std::string events = Begin();
@@ -201,8 +212,8 @@ std::string ResponsesAnswer::OnMessage(size_t prompt, const v1::GenerateResponse
     const bool ends = &piece == &pieces.back();
     events += Add(piece.text, ends ? LogprobsOf(message) : OrderedJson::array());
   }
+  CountReasoning(pieces, message.tokens_size());
   const bool in_message = is_last(Kind::kMessage);
-  if (!in_message && !is_last(Kind::kCall) && parses_) reasoning_tokens_ += message.tokens_size();
   if (!pieces.empty() || !in_message) return events;
   // A part of a character, or of a tag.
   OrderedJson logprobs = LogprobsOf(message);

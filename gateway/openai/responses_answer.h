@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/answer_writer.h"
 #include "gateway/openai/answer.h"
 #include "gateway/openai/answer_parts.h"
-#include "gateway/answer_writer.h"
 #include "gateway/openai/choice_text.h"
 
 namespace tutti::gateway {
@@ -57,6 +57,8 @@ class ResponsesAnswer : public AnswerWriter {
   OrderedJson AboutPart() const;
   OrderedJson Response(std::string_view status) const;
   OrderedJson LogprobsOf(const v1::GenerateResponse& message) const;
+  // Tokens of the message that brought these.
+  void CountReasoning(const AnswerPieces& pieces, int64_t tokens);
   std::string_view status() const;
 
   const bool stream_;
@@ -69,7 +71,8 @@ class ResponsesAnswer : public AnswerWriter {
   bool begun_ = false;
   int64_t events_ = 0;
   std::vector<Item> items_;
-  int64_t reasoning_tokens_ = 0;  // of messages that brought reasoning and no content
+  int64_t reasoning_tokens_ = 0;  // of messages that brought reasoning alone
+  int64_t held_tokens_ = 0;       // of those since that brought nothing
   v1::Finish finish_;
   UsageSum usage_;
 };

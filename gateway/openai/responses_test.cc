@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gateway/openai/generation_request.h"
 #include "gateway/openai/responses_answer.h"
@@ -148,6 +149,8 @@ TEST(ResponsesAnswer, HasOpenAisOrderOfEvents) {
   EXPECT_EQ(response["usage"]["input_tokens"], 3);
   EXPECT_EQ(response["usage"]["output_tokens"], 3);
   EXPECT_EQ(response["usage"]["input_tokens_details"]["cached_tokens"], 2);
+  // Required by the SDK's models.
+  EXPECT_EQ(response["usage"]["input_tokens_details"]["cache_write_tokens"], 1);
 }
 
 TEST(ResponsesAnswer, SaysThatItIsIncompleteAndHasLogprobs) {
@@ -171,6 +174,16 @@ GenerationRequest Thinking(const std::string& body) {
   request.parse = std::make_shared<const ParseOptions>(
       ParseOptions{.form = {.reasoning = ReasoningForm::kThink}});
   return request;
+}
+
+TEST(ResponsesRequest, RepeatsItsToolChoiceAsItStands) {
+  const std::string tools = R"("tools": [{"type": "function", "name": "f", "parameters": {}}])";
+  for (const char* choice : {"none", "auto", "required"}) {
+    const GenerationRequest request = ReadBody(
+        absl::StrCat(R"({"input": "Hi", )", tools, R"(, "tool_choice": ")", choice, R"("})"));
+    EXPECT_EQ((*request.response)["tool_choice"], choice);
+    EXPECT_EQ((*request.response)["tools"].size(), 1u);
+  }
 }
 
 TEST(ResponsesAnswer, TellsReasoningAsAnItemOfItsOwn) {
@@ -206,7 +219,23 @@ TEST(ResponsesAnswer, TellsReasoningAsAnItemOfItsOwn) {
   EXPECT_EQ(response["output"][0]["content"][0]["text"], "Hm.");
   EXPECT_EQ(response["output"][1]["content"][0]["text"], "42");
   EXPECT_EQ(response["usage"]["output_tokens"], 6);
-  EXPECT_EQ(response["usage"]["output_tokens_details"]["reasoning_tokens"], 4);
+  EXPECT_EQ(response["usage"]["output_tokens_details"]["reasoning_tokens"], 3);
+}
+
+// The markup before a call is none of its reasoning.
+TEST(ResponsesAnswer, CountsNoReasoningWhereThereIsNone) {
+  GenerationRequest request = ReadBody(R"({"input": "Hi"})");
+  request.parse = std::make_shared<const ParseOptions>(
+      ParseOptions{.form = {.tools = ToolForm::kHermes, .reasoning = ReasoningForm::kThink},
+                   .functions = {{"f", Parameters()}}});
+  ResponsesAnswer answer(false, AnswerShape(request), kResponseHead, request.response);
+  for (const char* text : {"<tool_", "call>", "\n{\"name\":", " \"f\", ", "\"arguments\": {}}"}) {
+    answer.OnMessage(0, Message(text));
+  }
+  answer.OnMessage(0, Last("</tool_call>", v1::FINISH_REASON_STOP));
+  const Json body = Json::parse(answer.OnEnd());
+  EXPECT_EQ(body["output"][0]["type"], "function_call");
+  EXPECT_EQ(body["usage"]["output_tokens_details"]["reasoning_tokens"], 0);
 }
 
 TEST(ResponsesAnswer, ThatEndsWhileItReasonsHasNoMessage) {
