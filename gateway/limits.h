@@ -40,6 +40,9 @@ inline constexpr int64_t kCopiesBytesMax = 16 << 20;
 // so; far more would take memory before it is asked.
 inline constexpr size_t kBiasesMax = 4096;
 inline constexpr int64_t kOutputsMax = 256;
+// Of an object's keys that an error names: as many as a reader looks at, and of each what tells it.
+inline constexpr size_t kNamedKeysMax = 8;
+inline constexpr size_t kNamedKeyBytesMax = 32;
 // A whole answer, most of which are log-probabilities: 2 KiB for each token with 20 alternatives.
 inline constexpr size_t kWholeAnswerBytesMax = 64 << 20;
 // Prompts of one /v1/completions, each of which is a request to the service: what harnesses send at

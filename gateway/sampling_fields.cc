@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gateway/json_text.h"
 #include "gateway/limits.h"
 
 namespace tutti::gateway {
@@ -64,6 +68,19 @@ void ReadPenalties(FieldReader* fields, v1::SamplingParams* sampling) {
   }
 }
 
+// The first of them, as an error names them.
+std::string KeysThatAreNoIds(const Json& object) {
+  std::vector<std::string> wrong;
+  for (const auto& [key, value] : object.items()) {
+    int32_t id = 0;
+    // "+5" and " 5" would be other names of "5".
+    if (absl::SimpleAtoi(key, &id) && absl::StrCat(id) == key) continue;
+    wrong.push_back(Dump(OrderedJson(key.substr(0, kNamedKeyBytesMax))));
+    if (wrong.size() == kNamedKeysMax) break;
+  }
+  return absl::StrJoin(wrong, ", ");
+}
+
 // Keys are ids of tokens, as texts.
 void ReadLogitBias(FieldReader* fields, v1::SamplingParams* sampling) {
   const Json* bias = fields->Find("logit_bias");
@@ -72,12 +89,12 @@ void ReadLogitBias(FieldReader* fields, v1::SamplingParams* sampling) {
   if (bias->size() > kBiasesMax) {
     return fields->Fail("logit_bias", absl::StrCat("has ", bias->size(), " biases: too many"));
   }
+  if (const std::string wrong = KeysThatAreNoIds(*bias); !wrong.empty()) {
+    return fields->Fail("logit_bias", absl::StrCat("has keys that are no token ids: ", wrong));
+  }
   for (const auto& [key, value] : bias->items()) {
     int32_t id = 0;
-    // "+5" and " 5" would be other names of "5".
-    if (!absl::SimpleAtoi(key, &id) || absl::StrCat(id) != key) {
-      return fields->Fail("logit_bias", "has a key that is no token id");
-    }
+    if (!absl::SimpleAtoi(key, &id)) continue;
     if (!value.is_number()) {
       return fields->Fail(absl::StrCat("logit_bias[", id, "]"), "is not a number");
     }

@@ -302,6 +302,28 @@ TEST(TokenizeRequest, TakesTextsAndConversations) {
   EXPECT_TRUE(std::holds_alternative<ApiError>(ReadTokenizeRequest(Parsed("{}"))));
 }
 
+// Usage in every chunk is asked for by both, as in vLLM.
+TEST(Requests, CountInEveryChunkOnlyWhereTheyCountAtAll) {
+  for (const bool usage : {true, false}) {
+    auto read = ReadChatRequest(Parsed(absl::StrCat(
+        R"({"messages": [{"role": "user", "content": "Hi"}], "stream": true, "stream_options":
+            {"continuous_usage_stats": true, "include_usage": )",
+        usage ? "true" : "false", "}}")));
+    ASSERT_TRUE(std::holds_alternative<GenerationRequest>(read));
+    EXPECT_EQ(std::get<GenerationRequest>(read).continuous_usage, usage);
+    EXPECT_EQ(std::get<GenerationRequest>(read).include_usage, usage);
+  }
+}
+
+TEST(Requests, NameKeysThatAreNoTokens) {
+  auto read = ReadChatRequest(Parsed(R"({"messages": [{"role": "user", "content": "Hi"}],
+                                         "logit_bias": {"bad\"1": 1, "5": 1, " 5": 2}})"));
+  ASSERT_TRUE(std::holds_alternative<ApiError>(read));
+  const ApiError& error = std::get<ApiError>(read);
+  EXPECT_EQ(error.param, "logit_bias");
+  EXPECT_THAT(error.message, HasSubstr(R"(are no token ids: " 5", "bad\"1")"));
+}
+
 // Each would take gigabytes before the service could refuse it.
 TEST(Requests, AreBoundedBeforeTheServiceSeesThem) {
   EXPECT_EQ(RefusedChat(R"(, "n": 2147483647)"), "n");
