@@ -42,7 +42,7 @@ template <typename Choice>
 std::vector<Choice> ChoicesOf(const AnswerShape& shape, const AnswerHead& head) {
   std::vector<Choice> choices;
   for (size_t index = 0; index < shape.choices(); ++index) {
-    choices.push_back({.writer = LogprobWriter(shape.chat, shape.tokens_as_ids, shape.ends),
+    choices.push_back({.writer = LogprobWriter(shape.chat, shape.tokens_as_ids, shape.silent),
                        .text = ChoiceText(shape.parse, shape.old_reasoning_name, head.id, index)});
   }
   return choices;
@@ -66,7 +66,8 @@ AnswerShape::AnswerShape(const GenerationRequest& request)
       tells_scores(request.prompt_logprobs),
       no_output(request.no_output),
       prompt_scores(request.prompt_scores),
-      ends(EndTokens::Of(request.calls.front().sampling(), request.eos_token_ids)) {}
+      ends(EndTokens::Of(request.calls.front().sampling(), request.eos_token_ids)),
+      silent(chat ? ends : EndTokens()) {}
 
 StreamAnswer::StreamAnswer(AnswerShape shape, AnswerHead head)
     : shape_(std::move(shape)),
@@ -157,7 +158,7 @@ std::string StreamAnswer::Events(size_t prompt, const v1::GenerateResponse& mess
   const AnswerPieces pieces = choices_[index].text.Take(message);
   const bool tells_tokens =
       ((shape_.continuous_usage || shape_.token_ids) && message.tokens_size() > 0) ||
-      (shape_.logprobs && shape_.ends.sees_any_of(message));
+      (shape_.logprobs && shape_.silent.sees_any_of(message));
   if (pieces.empty() && !message.has_finish() && !tells_tokens) return events;
   for (size_t i = 0; i + 1 < pieces.size(); ++i) {
     events += Event(OrderedJson::array({ChoiceJson(index, &pieces[i], nullptr)}),
@@ -213,6 +214,15 @@ void WholeAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) 
   if (message.has_finish()) choice.finish = message.finish();
 }
 
+OrderedJson WholeAnswer::PromptJson(size_t prompt) const {
+  OrderedJson json = {{"prompt_logprobs", nullptr}, {"prompt_token_ids", nullptr}};
+  if (shape_.tells_scores) {
+    json["prompt_logprobs"] = PromptLogprobsJson(shape_.prompt_scores[prompt]);
+  }
+  if (shape_.token_ids) json["prompt_token_ids"] = shape_.prompt_ids[prompt];
+  return json;
+}
+
 std::string WholeAnswer::Body() const {
   OrderedJson body;
   body["id"] = head_.id;
@@ -237,16 +247,8 @@ std::string WholeAnswer::Body() const {
     }
     OrderedJson end = {{"finish_reason", reason},
                        {"stop_reason", StopReasonJson(choice.finish, choice.stop_id)}};
-    if (shape_.tells_scores && !shape_.chat) {
-      end["prompt_logprobs"] =
-          PromptLogprobsJson(shape_.prompt_scores[index / shape_.choices_per_prompt]);
-    }
-    if (shape_.token_ids) {
-      end["token_ids"] = choice.token_ids;
-      if (!shape_.chat) {
-        end["prompt_token_ids"] = shape_.prompt_ids[index / shape_.choices_per_prompt];
-      }
-    }
+    end["token_ids"] = shape_.token_ids ? choice.token_ids : OrderedJson();
+    if (!shape_.chat) end.update(PromptJson(index / shape_.choices_per_prompt));
     const std::string logprobs = absl::StrCat(
         "{\"logprobs\":", shape_.logprobs ? choice.logprobs.Text(shape_.chat) : "null", "}");
     absl::StrAppend(&choices, choices.empty() ? "" : ",",
@@ -254,10 +256,7 @@ std::string WholeAnswer::Body() const {
   }
   OrderedJson rest = {{"usage", usage_.ToJson()}};
   if (!fingerprint_.empty()) rest["system_fingerprint"] = fingerprint_;
-  if (shape_.token_ids && shape_.chat) rest["prompt_token_ids"] = shape_.prompt_ids.front();
-  if (shape_.tells_scores && shape_.chat) {
-    rest["prompt_logprobs"] = PromptLogprobsJson(shape_.prompt_scores.front());
-  }
+  if (shape_.chat) rest.update(PromptJson(0));
   return Joined(Dump(body), Joined(absl::StrCat("{\"choices\":[", choices, "]}"), Dump(rest)));
 }
 

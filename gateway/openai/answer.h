@@ -37,6 +37,9 @@ struct AnswerShape {
   bool no_output;
   std::vector<std::vector<v1::OutputToken>> prompt_scores;  // by prompt
   EndTokens ends;
+  // Whose log-probabilities are not told: a chat's are those of its text, as OpenAI's; a
+  // completion's those of all tokens, as vLLM's: tools take the last for the output's.
+  EndTokens silent;
   size_t choices() const { return echoes.size() * choices_per_prompt; }
 };
 
@@ -99,6 +102,8 @@ class WholeAnswer {
     std::optional<int32_t> stop_id;
     v1::Finish finish;
   };
+  // What is told of a prompt; null, as vLLM's, what was not asked for.
+  OrderedJson PromptJson(size_t prompt) const;
 
   const AnswerShape shape_;
   const AnswerHead head_;

@@ -104,17 +104,16 @@ OrderedJson LogprobWriter::CompletionJson(const v1::GenerateResponse& message) {
   OrderedJson offsets = OrderedJson::array(), logprobs = OrderedJson::array();
   OrderedJson tokens = OrderedJson::array(), tops = OrderedJson::array();
   for (const v1::OutputToken& token : message.tokens()) {
-    if (ends_.is_unseen(token.id())) continue;
     offsets.push_back(offset_);
     offset_ += CharactersIn(token.token());
     tokens.push_back(TextOf(token.id(), token.token()));
     logprobs.push_back(Written(token.logprob()));
-    OrderedJson top = OrderedJson::object();
+    // The sampled one is always among them, and the first, as vLLM's.
+    OrderedJson top = {{TextOf(token.id(), token.token()), nullptr}};
     for (const v1::TokenLogprob& candidate : token.top()) {
       top[TextOf(candidate.id(), candidate.token())] = Written(candidate.logprob());
     }
-    // The sampled one is always among them.
-    top[TextOf(token.id(), token.token())] = Written(token.logprob());
+    top.front() = Written(token.logprob());
     tops.push_back(std::move(top));
   }
   return {{"text_offset", std::move(offsets)},
@@ -126,10 +125,7 @@ OrderedJson LogprobWriter::CompletionJson(const v1::GenerateResponse& message) {
 OrderedJson LogprobWriter::PromptJson(const std::vector<v1::OutputToken>& scores) {
   v1::GenerateResponse all;
   all.mutable_tokens()->Assign(scores.begin(), scores.end());
-  // A prompt may have tokens that would end an output.
-  const EndTokens ends = std::exchange(ends_, {});
   OrderedJson json = CompletionJson(all);
-  ends_ = ends;
   if (!scores.empty()) json["token_logprobs"][0] = json["top_logprobs"][0] = nullptr;
   return json;
 }

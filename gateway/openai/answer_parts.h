@@ -58,8 +58,8 @@ class LogprobWriter {
  public:
   LogprobWriter(bool chat, bool tokens_as_ids, EndTokens ends = {})
       : chat_(chat), tokens_as_ids_(tokens_as_ids), ends_(std::move(ends)) {}
-  // The log-probabilities of these tokens, but for one that ends the output and is not seen; null
-  // for none. To be called for every message of the choice, in order.
+  // The log-probabilities of these tokens, but for `ends`; null for none. To be called for every
+  // message of the choice, in order.
   OrderedJson ToJson(const v1::GenerateResponse& message);
   // Those of a prompt's tokens, whose first has none; before any message. Of completions.
   OrderedJson PromptJson(const std::vector<v1::OutputToken>& scores);

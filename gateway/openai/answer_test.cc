@@ -3,59 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <limits>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "gateway/json_text.h"
+#include "gateway/openai/chunk_testing.h"
 #include "gateway/service_error.h"
 
 namespace tutti::gateway {
 namespace {
 
 using ::testing::ElementsAre;
-
-const AnswerHead kHead{.id = "x-1", .created = 7, .model = "m"};
-
-GenerationRequest Request(bool chat, uint32_t n = 1, size_t prompts = 1) {
-  GenerationRequest request;
-  request.names.chat = chat;
-  request.calls.resize(prompts);
-  for (auto& call : request.calls) call.set_n(n);
-  request.echoes.resize(prompts);
-  return request;
-}
-
-v1::GenerateResponse Message(uint32_t output, const std::string& text, bool last = false) {
-  v1::GenerateResponse message;
-  message.set_output(output);
-  message.set_text(text);
-  v1::OutputToken* token = message.add_tokens();
-  token->set_id(5);
-  token->set_token(text);
-  token->set_logprob(-0.5F);
-  if (last) message.mutable_finish()->set_reason(v1::FINISH_REASON_LENGTH);
-  return message;
-}
-
-v1::GenerateResponse First(v1::GenerateResponse message, uint32_t prompt_tokens) {
-  message.mutable_started()->set_prompt_tokens(prompt_tokens);
-  message.mutable_started()->set_model_fingerprint("0123456789abcdefXYZ");
-  return message;
-}
-
-// The JSON of each event; "[DONE]" as a text.
-std::vector<Json> Events(const std::string& stream) {
-  std::vector<Json> events;
-  for (const auto part : absl::StrSplit(stream, "\n\n", absl::SkipEmpty())) {
-    const std::string text(part);
-    EXPECT_TRUE(absl::StartsWith(text, "data: ")) << text;
-    const std::string data = text.substr(6);
-    events.push_back(data == "[DONE]" ? Json("[DONE]") : Json::parse(data));
-  }
-  return events;
-}
 
 TEST(StreamAnswer, HasOpenAisOrderOfChunks) {
   GenerationRequest request = Request(/*chat=*/true);
@@ -182,24 +137,6 @@ TEST(WholeAnswer, IsWhatItsStreamWouldBe) {
   EXPECT_EQ(body["usage"]["completion_tokens"], 3);
 }
 
-// A conversation's request with one stop token, of a model that ends outputs with 2.
-GenerationRequest RequestWithEnds() {
-  GenerationRequest request = Request(/*chat=*/true);
-  request.logprobs = true;
-  request.eos_token_ids = {2};
-  request.calls[0].mutable_sampling()->add_stop_token_ids(7);
-  return request;
-}
-
-// A token that the text has, the one that ends the output, and the end.
-std::vector<v1::GenerateResponse> EndingWith(int32_t id) {
-  v1::GenerateResponse end = Message(0, "");
-  end.mutable_tokens(0)->set_id(id);
-  v1::GenerateResponse finish;
-  finish.mutable_finish()->set_reason(v1::FINISH_REASON_STOP);
-  return {First(Message(0, "a"), 1), end, finish};
-}
-
 TEST(EndTokens, HaveNoLogProbabilityAndAreTheReasonIfTheRequestNamedThem) {
   for (const int32_t id : {2, 7}) {
     const Json reason = id == 7 ? Json(7) : Json();
@@ -260,22 +197,18 @@ TEST(StreamAnswer, HasOneFormOfEnds) {
   EXPECT_EQ(Events(stream_of({First(Message(0, "a", /*last=*/true), 1)})).size(), 2u);
 }
 
-TEST(WholeAnswer, HasEmptyListsWhereNoTokenIsSeen) {
+// As vLLM's, whose clients look at these without asking whether they are there.
+TEST(WholeAnswer, SaysNullOfWhatWasNotAskedFor) {
   for (const bool chat : {true, false}) {
-    GenerationRequest request = RequestWithEnds();
-    request.names.chat = chat;
-    WholeAnswer whole{AnswerShape(request), kHead};
-    v1::GenerateResponse end = EndingWith(2)[1];
-    end.mutable_finish()->set_reason(v1::FINISH_REASON_STOP);
-    whole.OnMessage(0, First(end, 1));
-    const Json logprobs = Json::parse(whole.Body())["choices"][0]["logprobs"];
-    for (const char* list : {"text_offset", "token_logprobs", "tokens", "top_logprobs"}) {
-      if (!chat) {
-        EXPECT_EQ(logprobs[list], Json::array());
-      }
-    }
+    WholeAnswer whole{AnswerShape(Request(chat)), kHead};
+    whole.OnMessage(0, First(Message(0, "a", true), 1));
+    const Json body = Json::parse(whole.Body());
+    const Json& holder = chat ? body : body["choices"][0];
+    EXPECT_TRUE(holder.at("prompt_logprobs").is_null());
+    EXPECT_TRUE(holder.at("prompt_token_ids").is_null());
+    EXPECT_TRUE(body["choices"][0].at("token_ids").is_null());
     if (chat) {
-      EXPECT_EQ(logprobs, Json({{"content", Json::array()}}));
+      EXPECT_TRUE(body["choices"][0]["message"].at("reasoning").is_null());
     }
   }
 }
@@ -301,62 +234,6 @@ TEST(EndTokens, ThatTheTextHasAreTokensAsOthers) {
   WholeAnswer named{AnswerShape(request), kHead};
   for (const auto& message : EndingWith(2)) named.OnMessage(0, message);
   EXPECT_TRUE(Json::parse(named.Body())["choices"][0]["stop_reason"].is_null());
-}
-
-TEST(Logprobs, KeepTheBytesOfPartsOfCharacters) {
-  LogprobWriter writer(/*chat=*/true, /*tokens_as_ids=*/false);
-  v1::GenerateResponse message;
-  v1::OutputToken* token = message.add_tokens();
-  token->set_token("\xe2\x82");
-  token->set_logprob(-std::numeric_limits<float>::infinity());
-  v1::TokenLogprob* top = token->add_top();
-  top->set_token("x");
-  top->set_logprob(-0.25F);
-  const Json json = Json::parse(Dump(writer.ToJson(message)));
-  const Json& content = json["content"][0];
-  EXPECT_EQ(content["bytes"], Json({0xe2, 0x82}));
-  EXPECT_EQ(content["token"], "\xef\xbf\xbd");
-  EXPECT_EQ(content["logprob"], -9999.0);
-  EXPECT_EQ(content["top_logprobs"][0]["logprob"], -0.25);
-}
-
-// The prompt's tokens stand before the output's, the first without a log-probability.
-TEST(Answers, TellThePromptsOwnLogprobs) {
-  GenerationRequest request = Request(/*chat=*/false);
-  request.logprobs = request.echoes_ids = true;
-  request.echoes = {"pq"};
-  request.prompt_scores.resize(1);
-  for (const char* text : {"p", "q"}) {
-    v1::OutputToken& token = request.prompt_scores[0].emplace_back();
-    token.set_token(text);
-    token.set_id(*text);
-    token.set_logprob(-0.25F);
-  }
-  WholeAnswer whole{AnswerShape(request), kHead};
-  whole.OnMessage(0, First(Message(0, "a", true), 2));
-  const Json choice = Json::parse(whole.Body())["choices"][0];
-  EXPECT_EQ(choice["text"], "pqa");
-  EXPECT_EQ(choice["logprobs"]["tokens"], Json({"p", "q", "a"}));
-  EXPECT_EQ(choice["logprobs"]["token_logprobs"], Json({nullptr, -0.25, -0.5}));
-  EXPECT_EQ(choice["logprobs"]["text_offset"], Json({0, 1, 2}));
-  EXPECT_TRUE(choice["logprobs"]["top_logprobs"][0].is_null());
-  EXPECT_EQ(choice["logprobs"]["top_logprobs"][1]["q"], -0.25);
-  StreamAnswer stream{AnswerShape(request), kHead};
-  const auto events = Events(stream.OnMessage(0, First(Message(0, "a", true), 2)));
-  EXPECT_EQ(events[0]["choices"][0]["logprobs"]["tokens"], Json({"p", "q"}));
-  EXPECT_EQ(events[1]["choices"][0]["logprobs"]["text_offset"], Json({2}));
-  // Without an output.
-  request.no_output = request.prompt_logprobs = true;
-  WholeAnswer alone{AnswerShape(request), kHead};
-  alone.OnMessage(0, First(Message(0, "a", true), 2));
-  const Json body = Json::parse(alone.Body());
-  EXPECT_EQ(body["choices"][0]["text"], "pq");
-  EXPECT_EQ(body["choices"][0]["finish_reason"], "length");
-  EXPECT_EQ(body["choices"][0]["logprobs"]["tokens"], Json({"p", "q"}));
-  EXPECT_EQ(body["usage"]["completion_tokens"], 0);
-  EXPECT_EQ(body["choices"][0]["prompt_logprobs"],
-            Json::parse(R"([null, {"113": {"logprob": -0.25, "rank": null,
-                                           "decoded_token": "q"}}])"));
 }
 
 }  // namespace

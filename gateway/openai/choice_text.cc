@@ -88,7 +88,8 @@ OrderedJson ChoiceText::MessageJson(const AnswerPieces& pieces) const {
         break;
     }
   }
-  OrderedJson message = {{"role", "assistant"}, {"content", content}, {"refusal", nullptr}};
+  OrderedJson message = {
+      {"role", "assistant"}, {"content", content}, {"refusal", nullptr}, {"reasoning", nullptr}};
   if (parses_ && content.empty()) message["content"] = nullptr;
   if (!reasoning.empty()) SetReasoning(reasoning, &message);
   if (!calls.empty()) message["tool_calls"] = std::move(calls);
