@@ -103,6 +103,10 @@ class Serving(unittest.TestCase):
         self.assertEqual(sum(stage["num_layers"] for stage in stages), config["num_hidden_layers"])
         self.assertEqual({stage["worker"]["worker_id"] for stage in stages}, {"w0", "w1"})
         self.assertGreater(stages[0]["activation_bytes_per_token"], 0)
+        # Rows for the stage after it, as predicted.
+        kept = [[int(stage[held]["kept_rows"]) for held in ("predicted", "actual")] for stage in stages]
+        self.assertGreater(kept[0][0], 0)
+        self.assertEqual(kept, [[kept[0][0]] * 2, [0, 0]])
         text = self.ok("status").stdout
         self.assertIn("w0", text)
         self.assertIn("serving", text)
