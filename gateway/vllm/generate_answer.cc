@@ -53,6 +53,10 @@ OrderedJson IdsAnswer::LogprobJson(const v1::OutputToken& token) const {
     if (!with_text && candidate.id() == token.id()) json["rank"] = rank;
     top.push_back(std::move(one));
   }
+  // Where none was asked for, vLLM names the token itself.
+  if (top.empty()) {
+    top.push_back(CandidateJson(token.id(), token.token(), token.logprob(), with_text));
+  }
   json["top_logprobs"] = std::move(top);
   return json;
 }

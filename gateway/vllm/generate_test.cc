@@ -66,6 +66,7 @@ std::vector<v1::GenerateResponse> TwoTokens() {
     token->set_id(5 + 2 * i);
     token->set_token(i == 0 ? "a" : "");
     token->set_logprob(-0.5F);
+    if (i > 0) continue;
     v1::TokenLogprob* const top = token->add_top();
     top->set_id(5 + 2 * i);
     top->set_logprob(-0.5F);
@@ -97,6 +98,11 @@ TEST(IdsAnswer, TellsIdsWholeAndStreamed) {
   EXPECT_EQ(choice["logprobs"]["content"][0],
             Json::parse(R"({"token_id": 5, "logprob": -0.5, "rank": 1, "top_logprobs":
                             [{"token_id": 5, "logprob": -0.5, "rank": 1}]})"));
+  // Without others, itself.
+  const Json& alone = choice["logprobs"]["content"][1];
+  ASSERT_EQ(alone["top_logprobs"].size(), 1u);
+  EXPECT_EQ(alone["top_logprobs"][0]["token_id"], 7);
+  EXPECT_EQ(alone["top_logprobs"][0]["logprob"], alone["logprob"]);
   EXPECT_EQ(answer["request_id"], "r");
   EXPECT_EQ(answer["prompt_token_ids"], Json({1, 2}));
   EXPECT_EQ(answer["usage"]["total_tokens"], 4);
