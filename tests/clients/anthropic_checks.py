@@ -1,8 +1,9 @@
 """What users of Anthropic's SDK do, against the gateway at the URL given. A line for each check: "ok NAME" or "FAILED NAME: why"."""
 import sys
-import traceback
 
 import anthropic
+
+from checking import check, main
 
 # The SDK puts /v1 there by itself.
 URL = sys.argv[1].removesuffix("/v1")
@@ -12,12 +13,6 @@ ASK = {"model": "demo", "messages": [{"role": "user", "content": "What is 12 + 3
 GREEDY = {"extra_body": {"temperature": 0}}
 TOOLS = [{"name": "get_weather", "description": "Weather of a city",
           "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}]
-CHECKS = []
-
-
-def check(function):
-    CHECKS.append(function)
-    return function
 
 
 @check
@@ -108,20 +103,6 @@ def every_parameter_is_known():
             except anthropic.APIStatusError as refused:
                 assert "is no field that this service knows" not in str(refused.body) or f"{name} is no" not in str(refused.body), (
                     name, refused.body)
-
-
-def main():
-    failed = 0
-    for function in CHECKS:
-        try:
-            function()
-            print(f"ok {function.__name__}", flush=True)
-        except Exception as error:  # each check by itself
-            failed += 1
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            print(f"FAILED {function.__name__}: line {place.lineno}: {type(error).__name__} {error}".replace("\n", " "),
-                  flush=True)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@ import os
 import sys
 import tempfile
 import threading
-import traceback
 
 import grpc
 from grpc_tools import protoc
+
+from checking import check, main
 
 GRPC = sys.argv[2]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -81,12 +82,6 @@ message GetServerInfoResponse { uint32 active_requests = 1; double uptime_second
 message GetLoadsRequest {}
 message GetLoadsResponse {}
 """
-CHECKS = []
-
-
-def check(function):
-    CHECKS.append(function)
-    return function
 
 
 def compile_protos(folder):
@@ -285,20 +280,6 @@ def many_at_once():
     for thread in threads:
         thread.join()
     assert said == [expected] * len(said)
-
-
-def main():
-    failed = 0
-    for function in CHECKS:
-        try:
-            function()
-            print(f"ok {function.__name__}", flush=True)
-        except Exception as error:  # each check by itself
-            failed += 1
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            print(f"FAILED {function.__name__}: line {place.lineno}: {type(error).__name__} {error}".replace("\n", " "),
-                  flush=True)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -2,16 +2,16 @@
 again. A line for each check: "ok NAME" or "FAILED NAME: why"."""
 import enum
 import sys
-import traceback
 from typing import Annotated, List, Optional
 
 import instructor
 import openai
 from pydantic import BaseModel, Field
 
+from checking import check, main
+
 ASK = {"model": "demo", "messages": [{"role": "user", "content": "What is 12 + 30?"}], "temperature": 1, "seed": 5,
        "max_tokens": 900, "max_retries": 0}
-CHECKS = []
 
 
 class Sign(enum.Enum):
@@ -29,11 +29,6 @@ class Sum(BaseModel):
     sign: Sign
     operands: Annotated[List[Operand], Field(min_length=2, max_length=3)]
     exact: bool
-
-
-def check(function):
-    CHECKS.append(function)
-    return function
 
 
 def by(mode):
@@ -62,20 +57,6 @@ def part_by_part():
     for last in by(instructor.Mode.TOOLS).chat.completions.create_partial(**ASK, response_model=Sum, strict=False):
         pass
     Sum.model_validate(last.model_dump())
-
-
-def main():
-    failed = 0
-    for function in CHECKS:
-        try:
-            function()
-            print(f"ok {function.__name__}", flush=True)
-        except Exception as error:  # each check by itself
-            failed += 1
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            print(f"FAILED {function.__name__}: line {place.lineno}: {type(error).__name__} {error}".replace("\n", " "),
-                  flush=True)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

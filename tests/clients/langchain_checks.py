@@ -1,15 +1,15 @@
 """What users of LangChain do for answers that parse, against a gateway that looks for calls in Hermes' form. A line for each check:
 "ok NAME" or "FAILED NAME: why"."""
 import sys
-import traceback
 from typing import Annotated, List, Literal, Optional
 
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, Field
 
+from checking import check, main
+
 MODEL = ChatOpenAI(base_url=sys.argv[3], api_key="none", model="demo", temperature=1, max_retries=0, timeout=60, max_tokens=900)
 ASK = "What is 12 + 30?"
-CHECKS = []
 
 
 class Step(BaseModel):
@@ -23,11 +23,6 @@ class Plan(BaseModel):
     name: Annotated[str, Field(max_length=8)]
     first: Step
     then: Optional[Step]
-
-
-def check(function):
-    CHECKS.append(function)
-    return function
 
 
 @check
@@ -63,20 +58,6 @@ def streamed_calls():
     for chunk in MODEL.bind_tools([Plan], tool_choice="Plan").stream(ASK):
         joined = chunk if joined is None else joined + chunk
     Plan.model_validate(joined.tool_calls[0]["args"])
-
-
-def main():
-    failed = 0
-    for function in CHECKS:
-        try:
-            function()
-            print(f"ok {function.__name__}", flush=True)
-        except Exception as error:  # each check by itself
-            failed += 1
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            print(f"FAILED {function.__name__}: line {place.lineno}: {type(error).__name__} {error}".replace("\n", " "),
-                  flush=True)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -4,21 +4,16 @@ import contextlib
 import json
 import sys
 import threading
-import traceback
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import openai
+
+from checking import check, main
 
 URL = sys.argv[1]
 CLIENT = openai.OpenAI(base_url=URL, api_key="none", max_retries=0)
 ASK = {"model": "demo", "messages": [{"role": "user", "content": "What is 12 + 30?"}], "temperature": 0}
 TEXT = {"model": "demo", "prompt": "12+30=", "temperature": 0, "max_tokens": 8, "stop": "\n"}
-CHECKS = []
-
-
-def check(function):
-    CHECKS.append(function)
-    return function
 
 
 @contextlib.contextmanager
@@ -338,20 +333,6 @@ def retries():
     assert list(client.models.list()) == []
     assert len(asked) == 2
     server.shutdown()
-
-
-def main():
-    failed = 0
-    for function in CHECKS:
-        try:
-            function()
-            print(f"ok {function.__name__}", flush=True)
-        except Exception as error:  # each check by itself
-            failed += 1
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            print(f"FAILED {function.__name__}: line {place.lineno}: {type(error).__name__} {error}".replace("\n", " "),
-                  flush=True)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

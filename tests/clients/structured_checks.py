@@ -5,17 +5,17 @@ The demo model answers sums and nothing else: whatever it is made to say must pa
 import enum
 import json
 import sys
-import traceback
 from typing import Annotated, List, Literal, Optional, Union
 
 import openai
 from pydantic import BaseModel, Field
 
+from checking import check, main
+
 CLIENT = openai.OpenAI(base_url=sys.argv[1], api_key="none", max_retries=0, timeout=60)
 CALLER = openai.OpenAI(base_url=sys.argv[3], api_key="none", max_retries=0, timeout=60)
 ASK = {"model": "demo", "messages": [{"role": "user", "content": "What is 12 + 30?"}], "temperature": 1, "seed": 3,
        "max_completion_tokens": 900}
-CHECKS = []
 
 Word = Annotated[str, Field(max_length=6)]
 Small = Annotated[int, Field(ge=-20, le=120)]
@@ -64,11 +64,6 @@ class Draw(BaseModel):
 
 TOOLS = [openai.pydantic_function_tool(Find), openai.pydantic_function_tool(Draw)]
 MODELS = {"Find": Find, "Draw": Draw}
-
-
-def check(function):
-    CHECKS.append(function)
-    return function
 
 
 def refused(call, param, words):
@@ -229,20 +224,6 @@ def responses_call_functions():
         {"role": "user", "content": "What is 12 + 30?"}, calls[0].model_dump(exclude_none=True),
         {"type": "function_call_output", "call_id": calls[0].call_id, "output": "42"}]})
     assert again.output_text is not None
-
-
-def main():
-    failed = 0
-    for function in CHECKS:
-        try:
-            function()
-            print(f"ok {function.__name__}", flush=True)
-        except Exception as error:  # each check by itself
-            failed += 1
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            print(f"FAILED {function.__name__}: line {place.lineno}: {type(error).__name__} {error}".replace("\n", " "),
-                  flush=True)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -3,22 +3,17 @@ one stream, errors inside it, and what load generators ask first. A line for eac
 import json
 import queue
 import sys
-import traceback
 import urllib.request
 
 import numpy as np
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
+from checking import check, main
+
 URL, GRPC = sys.argv[1], sys.argv[2]
 PROMPT = "12+30="
 PATIENCE_S = 60
-CHECKS = []
-
-
-def check(function):
-    CHECKS.append(function)
-    return function
 
 
 def tensor(name, value, kind):
@@ -246,20 +241,6 @@ def statistics():
     assert after.inference_count == before.inference_count + 1
     assert after.inference_stats.compute_infer.ns > before.inference_stats.compute_infer.ns
     assert after.inference_stats.success.ns > after.inference_stats.compute_infer.ns
-
-
-def main():
-    failed = 0
-    for function in CHECKS:
-        try:
-            function()
-            print(f"ok {function.__name__}", flush=True)
-        except Exception as error:  # each check by itself
-            failed += 1
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            print(f"FAILED {function.__name__}: line {place.lineno}: {type(error).__name__} {error}".replace("\n", " "),
-                  flush=True)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":
