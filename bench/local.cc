@@ -223,7 +223,7 @@ class LocalBench {
     for (const auto& scheduled : plan->scheduled()) rows += scheduled.count();
     plan->set_total_rows(rows);
     TUTTI_RETURN_IF_ERROR(table_->Apply(*plan));
-    worker::BuildBatch(*plan, *table_, &batch_);
+    worker::BuildBatch(*plan, table_, &batch_);
     sampled_.clear();
     TUTTI_RETURN_IF_ERROR(runner_->Run(batch_, {}, {}, &sampled_, [] {}));
     CHECK(sampled_.size() == batch_.sample_rows.size()) << sampled_.size() << " tokens";

@@ -8,6 +8,7 @@
 #include "bench/engine_bench.h"
 #include "bench/link_bench.h"
 #include "bench/local.h"
+#include "bench/speculation_bench.h"
 #include "bench/tune_bench.h"
 #include "client/command.h"
 #include "client/print.h"
@@ -25,6 +26,7 @@ Examples:
   tutti-bench link
   tutti-bench engine --sequences 1,64,1024
   tutti-bench directory --trace mooncake_trace.jsonl
+  tutti-bench speculation --model Qwen3-0.6B --script edits.jsonl
 
 bench/README.md says what each figure means.)";
 
@@ -269,6 +271,41 @@ FlagSet* AddDirectory(FlagSet* program, DirectoryBenchOptions* options) {
   return set;
 }
 
+FlagSet* AddSpeculation(FlagSet* program, SpeculationBenchOptions* options) {
+  FlagSet* set = program->AddCommand(
+      "speculation", "Answers that are known beforehand, with guesses and without, in turn");
+  set->Add({
+      {.names = "--model",
+       .variable = &options->model,
+       .help = "Folder of a HuggingFace checkpoint with its tokenizer",
+       .environment = "TUTTI_MODEL",
+       .required = true},
+      {.names = "--script",
+       .variable = &options->script,
+       .help = "A JSON object in each line: {\"name\": …, \"prompt\": TEXT, \"answer\": TEXT}",
+       .required = true},
+      {.names = "-t,--threads",
+       .variable = &options->threads,
+       .help = "Compute threads; 0: every CPU",
+       .check = IntegerIn(0, 1024),
+       .show_default = true},
+      {.names = "--streams",
+       .variable = &options->streams,
+       .help = "Of the same script at once",
+       .check = IntegerIn(1, 256),
+       .show_default = true},
+      {.names = "--rounds",
+       .variable = &options->rounds,
+       .help = "Each with and without, of which medians are told",
+       .check = IntegerIn(1, 1000),
+       .show_default = true},
+      {.names = "--any-time",
+       .variable = &options->any_time,
+       .help = "Guess whatever time it takes, and compare with what the text alone says"},
+  });
+  return set;
+}
+
 int Main(int argc, char** argv) {
   FlagSet program("tutti-bench", "Measures the parts of Tutti.");
   program.AddVersion(BuildStamp());
@@ -283,12 +320,15 @@ int Main(int argc, char** argv) {
   const FlagSet* engine = AddEngine(&program, &engine_options);
   DirectoryBenchOptions directory_options;
   const FlagSet* directory = AddDirectory(&program, &directory_options);
+  SpeculationBenchOptions speculation_options;
+  const FlagSet* speculation = AddSpeculation(&program, &speculation_options);
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   if (local->chosen()) return RunLocal(local_flags);
   if (tune->chosen()) return RunTuneBench(tune_options);
   if (link->chosen()) return RunLinkBench(link_options);
   if (engine->chosen()) return RunEngineBench(engine_options);
   if (directory->chosen()) return RunDirectoryBench(directory_options);
+  if (speculation->chosen()) return RunSpeculationBench(speculation_options);
   return kExitUsageError;
 }
 

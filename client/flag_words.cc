@@ -22,6 +22,7 @@ constexpr FieldFlag kFields[] = {
     {"n", "--outputs"},
     {"priority", "--priority"},
     {"request_id", "--request-id"},
+    {"speculation.mode", "--speculation"},
     {"tenant", "--tenant"},
     {"token_ids.ids", "--token-ids"},
     {"model", "--model"},

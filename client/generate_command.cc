@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -38,6 +39,7 @@ Exit codes: 0 done, 1 failed, 2 bad input, 3 service not reachable or not servin
 struct GenerateFlags {
   ServiceFlags service;
   SamplingFlags sampling;
+  std::string speculation;
   GrammarFlags grammar;
   std::string model;
   std::string request_id;
@@ -98,6 +100,10 @@ int RunGenerate(const FlagSet& set, const GenerateFlags& flags) {
     return Fail(status);
   }
   if (auto status = FillGrammar(flags.grammar, &request); !status.ok()) return Fail(status);
+  if (!flags.speculation.empty()) {
+    request.mutable_speculation()->set_mode(
+        flags.speculation == "off" ? v1::Speculation::MODE_OFF : v1::Speculation::MODE_LOOKUP);
+  }
   CancelToken cancel;
   InterruptWatcher interrupts([&cancel](int signal, int count) {
     if (count > 1) _exit(128 + signal);
@@ -169,6 +175,13 @@ Command MakeGenerateCommand(FlagSet* program) {
   AddGenerateServiceFlags(set, &flags->service);
   AddSamplingFlags(set, &flags->sampling);
   AddGrammarFlags(set, &flags->grammar);
+  set->Add({
+      {.names = "--speculation",
+       .variable = &flags->speculation,
+       .help = "Guess next tokens from what the text said before (lookup), or do not (off): the "
+               "answer is the same; unset: as the service does",
+       .check = OneOf("off,lookup")},
+  });
   set->AddFooter(kGenerateExamples);
   return {set, [set, flags] { return RunGenerate(*set, *flags); }};
 }

@@ -58,6 +58,10 @@ std::string DescribeFinish(const v1::Finish& finish) {
   if (usage.completion_tokens() > 1 && decode_s > 0) {
     absl::StrAppendFormat(&out, " (%.1f tokens/s)", (usage.completion_tokens() - 1) / decode_s);
   }
+  if (usage.guessed_tokens() > 0) {
+    absl::StrAppend(&out, ", ", FormatCount(usage.accepted_tokens()), " of ",
+                    FormatCount(usage.guessed_tokens()), " guesses right");
+  }
   absl::StrAppend(&out, "; queued ", FormatSeconds(timing.queue_ms() / 1e3), ", first token after ",
                   FormatSeconds(timing.first_token_ms() / 1e3));
   const char* reason = finish.reason() == v1::FINISH_REASON_STOP     ? "stop"

@@ -117,8 +117,8 @@ class Engine {
   // Steps.
   void CommitRebuilds(Replica* replica, uint64_t last_done);
   void EndFaulty(const Replica& replica, const v1::StepResult& result);
-  void EndUndrawn(const Replica& replica, const v1::StepResult& result);
-  void CommitToken(const Scheduler::Sampled& sampled);
+  absl::Status WhyNoToken(const Sequence& sequence, const v1::StepResult& result) const;
+  bool CommitToken(const Scheduler::Sampled& sampled, const v1::StepResult& result);
   void PlanSteps();
 
   // Pipelines and their workers.

@@ -17,6 +17,7 @@
 
 namespace tutti::coordinator {
 
+class GuessSource;
 class StepMetrics;
 
 struct EngineOptions {
@@ -62,8 +63,15 @@ struct EngineOptions {
   // --itl-target: while anybody generates, a step has the rows of prompts that it has time for.
   // Zero: as many as there are.
   Duration itl_target = std::chrono::milliseconds(200);
-  int32_t max_sequences = 256;             // running at once
-  int32_t max_waiting = 1024;              // queue; beyond it requests are refused
+  // --speculation: tokens that are guessed of a sequence in a step at most, where its request does
+  // not say; 0: none.
+  int32_t guesses_max = 0;
+  // By how much guesses may lengthen a step for sequences without any; more in tests only.
+  double guesses_stretch = kGuessesStretch;
+  // Where guesses come from, in tests; null: what the text said before. It outlives the engine.
+  GuessSource* guess_source = nullptr;
+  int32_t max_sequences = 256;  // running at once
+  int32_t max_waiting = 1024;   // queue; beyond it requests are refused
   // --max-wait: who would wait for longer, at the pace of late, is refused. Zero: nobody is.
   Duration max_wait{};
   int64_t plan_bytes_max = kPlanBytesMax;  // of a step; less in tests only

@@ -125,6 +125,8 @@ struct FinishRequest {
   int32_t cached_prompt_tokens = 0;
   Duration queue_time{};  // arrival to the first step that computes something of it
   int32_t preemptions = 0;
+  int32_t guessed = 0;  // tokens that were guessed of it, and so many of them right
+  int32_t guessed_right = 0;
 };
 // Whether a complete pipeline makes progress; feeds the health service.
 struct ServingChanged {

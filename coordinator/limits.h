@@ -102,14 +102,16 @@ inline constexpr int64_t kPlanEnvelopeBytes = 64;
 // A ScheduledSequence with one block and one token: its name (11), four integers (6 each), two
 // lists with one entry (11 each), two bools (2 each), and its own tag and length (6): 67.
 inline constexpr int64_t kScheduledSequenceBytes = 72;
+// The list of a ScheduledSequence's guesses without them: its tag and length.
+inline constexpr int64_t kGuessListBytes = 6;
 // A NewSequence without its tokens and without the fields of its sampling: its name (11), two
 // integers (6 each), tags and lengths of the tokens, the sampling and itself (6 each): 41.
 inline constexpr int64_t kNewSequenceBytes = 48;
 // Sequences in one step. A plan may have transport::kFrameFieldsMax fields, and one that begins
-// takes 30 with all of its sampling but what it bans (plan_size.h): 8192 take 245,760 of 262,144.
+// takes 31 with all of its sampling but what it bans (plan_size.h): 8192 take 253,952 of 262,144.
 // Their tokens with 20 log-probabilities each make a result of 2 MiB.
 inline constexpr int32_t kStepSequencesMax = 8192;
-static_assert(kStepSequencesMax * 30 + 64 < transport::kFrameFieldsMax);
+static_assert(kStepSequencesMax * 31 + 64 < transport::kFrameFieldsMax);
 // A row whose mask was late is computed again by the next step, then after 2, 4, … steps, at most
 // after two to the power of this: of a mask that takes a second, some steps of 50 ms each carry a
 // row in vain.
@@ -130,6 +132,24 @@ inline constexpr int32_t kPlacesAhead = 2;
 // with a row for each request (Scheduler::Share): half as long again is what a
 // busy service does to an answer anyway.
 inline constexpr double kQuickStep = 1.5;
+
+// ---- guesses (guess_source.h)
+
+// Of one sequence in a step: with its last token they are sixteen rows, which a processor with AMX
+// multiplies as fast as one.
+inline constexpr int32_t kGuessesMax = 15;
+// A step with more sequences has no guesses: rows cost time there, and so does looking for them.
+inline constexpr size_t kGuessingSequencesMax = 32;
+// Guesses lengthen a step for sequences without any by so much at most.
+inline constexpr double kGuessesStretch = 0.04;
+// Of the tokens that they are expected to bring to the sequences that have them, so much may be
+// spent in time.
+inline constexpr double kGuessesWorth = 0.8;
+// Tokens of the longest text that is looked up, and of all together in one pipeline: 64 MiB.
+inline constexpr int32_t kLookupTokensMax = 1 << 17;
+inline constexpr int64_t kLookupTokensOfAll = 1 << 23;
+// Tokens that are indexed before one question: 10 us.
+inline constexpr int32_t kIndexedEach = 2048;
 
 // The words of a worker about a grammar that leaves no token: a place and a rule's name.
 inline constexpr size_t kUndrawnBytesMax = 1024;

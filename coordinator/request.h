@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct Request {
   Instant deadline = kInstantNever;  // the client's; the engine ends the request when it passes
   // Its class: lower goes first, 0 is that of a request which asks for none.
   int32_t priority = 0;  // [kPriorityMin, kPriorityMax]
+  // Tokens that may be guessed for it in a step; 0: none. Nothing: as the operator chose.
+  std::optional<int32_t> guesses_max;
   // Keyed hash of the tenant's name, for fairness; zero: no tenant named. Names never get this far.
   Hash128 tenant;
   // As a number, which has an order.

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "coordinator/request.h"
+#include "coordinator/steps/guess_pace.h"
 #include "coordinator/suspicion.h"
 
 namespace tutti::coordinator {
@@ -71,6 +72,11 @@ struct Sequence {
   // ---- the output so far
   std::vector<TokenId> tokens;              // prompt, then the sampled tokens
   std::optional<Instant> first_planned_at;  // of the first step that computes something of it
+
+  // ---- what was guessed of it
+  GuessPace guess_pace;
+  int32_t guessed = 0;        // tokens
+  int32_t guessed_right = 0;  // of which so many were those that were drawn
 
   // ---- how much of its prompt was in the KV cache when it was first admitted
   int32_t cached_tokens = 0;

@@ -42,6 +42,10 @@ inline constexpr SharedFlag kCoordinatorFlags[] = {
     {"--itl-target",
      "Milliseconds that a step may take for the sake of prompts while somebody waits for the next "
      "token of an answer; 0: any time"},
+    {"--speculation",
+     "lookup: next tokens are guessed from what the text said before, and verified beside the "
+     "token "
+     "that is due; the answers are the same, to the bit; off: only where a request asks for it"},
     {"--max-num-seqs", "Sequences running at once"},
     {"--max-model-len", "Context length; 0: the model's"},
     {"--max-waiting", "Requests waiting; more are refused"},

@@ -5,7 +5,7 @@
 
 namespace tutti::worker {
 
-void BuildBatch(const v1::StepPlan& plan, const SequenceTable& table, Batch* batch) {
+void BuildBatch(const v1::StepPlan& plan, SequenceTable* table, Batch* batch) {
   batch->step = StepId(plan.step());
   batch->rows = 0;
   batch->sequences.clear();
@@ -19,12 +19,16 @@ void BuildBatch(const v1::StepPlan& plan, const SequenceTable& table, Batch* bat
   batch->sample_rows.clear();
   batch->row_begin.push_back(0);
   for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
-    const SequenceState* const state = table.Find(SequenceId(scheduled.sequence()));
+    SequenceState* const state = table->FindToGoOn(SequenceId(scheduled.sequence()));
     CHECK(state != nullptr) << "sequence " << scheduled.sequence() << " was not applied";
+    const int32_t guesses = scheduled.guesses_size();
+    for (int32_t i = 0; i < scheduled.count() - guesses; ++i) {
+      batch->tokens.push_back(state->tokens[scheduled.first() + i]);
+    }
+    batch->tokens.insert(batch->tokens.end(), scheduled.guesses().begin(),
+                         scheduled.guesses().end());
     for (int32_t i = 0; i < scheduled.count(); ++i) {
-      const int32_t position = scheduled.first() + i;
-      batch->tokens.push_back(state->tokens[position]);
-      batch->positions.push_back(position);
+      batch->positions.push_back(scheduled.first() + i);
     }
     batch->sequences.push_back(state->id);
     batch->rows += scheduled.count();
@@ -33,7 +37,14 @@ void BuildBatch(const v1::StepPlan& plan, const SequenceTable& table, Batch* bat
     batch->prompt_tokens.push_back(state->prompt_tokens);
     batch->block_begin.push_back(static_cast<int32_t>(batch->blocks.size()));
     batch->blocks.insert(batch->blocks.end(), state->blocks.begin(), state->blocks.end());
-    if (scheduled.sample()) batch->sample_rows.push_back({batch->rows - 1, state});
+    if (!scheduled.sample()) continue;
+    batch->sample_rows.push_back({.row = batch->rows - 1 - guesses, .sequence = state});
+    for (int32_t i = 0; i < guesses; ++i) {
+      batch->sample_rows.push_back({.row = batch->rows - guesses + i,
+                                    .sequence = state,
+                                    .goes_on = state,
+                                    .guess = scheduled.guesses(i)});
+    }
   }
 }
 

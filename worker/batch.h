@@ -16,14 +16,21 @@ namespace tutti::worker {
 class SequenceTable;   // worker/sequence_table.h
 struct SequenceState;  // worker/sequence_table.h
 
-// In the place of a token: the mask of its row was not made in time.
+// In the place of a token: the row's logits are not numbers, its mask was not made in time, and it
+// follows from a guess that was wrong.
+inline constexpr TokenId kTokenOfNoNumbers = -1;
 inline constexpr TokenId kLateToken = -2;
+inline constexpr TokenId kTokenNotDrawn = -3;
 
 // A row whose logits are wanted.
 struct SampleRow {
   int32_t row = 0;  // in the step
   // Its tokens so far; the sampled one will stand at index tokens.size().
   const SequenceState* sequence = nullptr;
+  // Where the row's own token is a guess: the sequence, to which it is added for the row's sake
+  // (verification.h). The row before is that of the guess before, or of the last token.
+  SequenceState* goes_on = nullptr;
+  TokenId guess = 0;
 };
 
 struct Batch {
@@ -42,6 +49,6 @@ struct Batch {
 
 // Fills *batch from a plan that `table` has just applied; `batch` points into `table` until the
 // next plan is applied. Rows stand in the order of plan.scheduled.
-void BuildBatch(const v1::StepPlan& plan, const SequenceTable& table, Batch* batch);
+void BuildBatch(const v1::StepPlan& plan, SequenceTable* table, Batch* batch);
 
 }  // namespace tutti::worker

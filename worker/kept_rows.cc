@@ -39,7 +39,7 @@ void KeptRows::Store(const Batch& batch, std::span<const std::byte> rows) {
     if (run.block >= blocks_) return;
     int32_t& filled = filled_[run.block];
     // A block begins with its first slot; one that was not kept from there is not believed. A row
-    // that is computed again is the one that was kept.
+    // that is computed again is the one that was kept, and slots of wrong guesses get others.
     if (run.slot != 0 && filled < run.slot) {
       filled = 0;
       return;

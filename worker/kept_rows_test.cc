@@ -99,6 +99,18 @@ TEST_F(KeptRowsTest, RowsThatCameAfterAGapAreNotKept) {
   EXPECT_THAT(Bits(kept_), testing::IsEmpty());
 }
 
+// Rows of guesses that were wrong are written again.
+TEST_F(KeptRowsTest, RowsThatAreWrittenAgainAreKeptAsTheyAreThen) {
+  Store({3}, 0, 10);
+  Store({3}, 10, 6, 50);
+  Store({3}, 11, 1);
+  EXPECT_FALSE(Load({3}, 11, 2).ok());
+  EXPECT_EQ(Load({3}, 11, 1), absl::OkStatus());
+  EXPECT_EQ(Load({3}, 10, 1, 50), absl::OkStatus());
+  Store({3}, 10, 6);
+  EXPECT_EQ(Load({3}, 0, 16), absl::OkStatus());
+}
+
 TEST_F(KeptRowsTest, RowsThatGoElsewhereAreForgotten) {
   Store({3, 4}, 0, 32);
   kept_.Drop(BatchOf({3, 4}, 16, 1));

@@ -44,6 +44,8 @@ inline constexpr int32_t kModelLenMax = 1 << 30;
 // client may ask for fewer of both (door/limits.h); these only bound the cost of a step.
 inline constexpr int32_t kPlanBiasIdsMax = 1 << 16;
 inline constexpr uint32_t kPlanTopLogprobsMax = 1024;
+// Guessed tokens of one sequence in a step; the coordinator has fewer.
+inline constexpr int32_t kPlanGuessesMax = 64;
 // For the same reason: tokens that end the output, rows of tokens that it must not have, and the
 // tokens of all of these. Those that it may have are in order, at most the vocabulary.
 inline constexpr int32_t kPlanEndIdsMax = 1 << 16;

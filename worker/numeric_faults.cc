@@ -20,7 +20,7 @@ bool NumericFaults::Begin(const Batch& batch, std::span<const float> out, const 
     // What a grammar ended is no loss of numbers. Of another rank's doing it looks like one, and
     // all ranks must agree whether layers are computed once more: they exchange rows for that.
     if (batch.sample_rows[i].sequence->grammar != nullptr) continue;
-    if (sampled[i].token() < 0) rows.push_back(batch.sample_rows[i].row);
+    if (sampled[i].token() == kTokenOfNoNumbers) rows.push_back(batch.sample_rows[i].row);
   }
   if (rows.empty()) return false;
   const std::span<const float> came = in();

@@ -182,6 +182,65 @@ TEST_P(OneVoiceTest, OverStagesWhoseDevicesAreLinked) {
   }
 }
 
+// Everything that looks at the tokens before: penalties, ends that come late, rows of tokens that
+// must not come.
+std::vector<TestRequest> WithHistory(std::vector<TestRequest> requests, bool slow) {
+  // The shortest context of a checkpoint here.
+  constexpr int32_t kContext = 64;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    v1::SequenceSampling& sampling = requests[i].sampling;
+    requests[i].max_tokens = std::min(requests[i].max_tokens + (slow ? 4 : 12),
+                                      kContext - static_cast<int32_t>(requests[i].prompt.size()));
+    if (i % 2 == 0) sampling.set_frequency_penalty(0.3f);
+    if (i % 4 == 3) sampling.set_presence_penalty(-0.5f);
+    if (sampling.has_grammar()) continue;
+    for (TokenId id = 0; i % 3 == 0 && id < 24; ++id) sampling.add_allowed_ids(id);
+    for (TokenId id = 0; i % 6 == 0 && id < 23; ++id) {
+      v1::BannedTokens* const banned = sampling.add_banned();
+      banned->add_ids(id);
+      banned->add_ids(id + 1);
+    }
+    if (i % 6 != 0) continue;
+    sampling.set_min_tokens(4);
+    sampling.add_end_ids(5);
+  }
+  return requests;
+}
+
+// Tokens are guessed, many of them right: over stages, ranks, chunks and blocks.
+TEST_P(OneVoiceTest, WithGuesses) {
+  std::vector<TestRequest> requests = WithHistory(requests_, slow_);
+  std::vector<std::vector<uint32_t>> expected;
+  auto alone = Pipeline();
+  for (TestRequest& request : requests) {
+    const TestOutput output = alone->Generate({request}, 0)[0];
+    expected.push_back(output.bits());
+    request.likely = output.ids();
+  }
+  const auto expect_same = [&](TestPipeline& pipeline, int32_t chunk, uint64_t seed) {
+    const auto outputs = pipeline.Generate(requests, chunk, seed);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_EQ(outputs[i].bits(), expected[i]) << "request " << i << ", seed " << seed;
+    }
+    EXPECT_GT(pipeline.guessed_right(), slow_ ? 5 : 30) << seed;
+    EXPECT_GT(pipeline.guessed() - pipeline.guessed_right(), slow_ ? 2 : 30) << seed;
+  };
+  expect_same(*alone, 0, 1);
+  expect_same(*Pipeline(GetParam().splits[0], 2), 7, 2);
+  if (slow_) return;
+  for (const auto& layers : GetParam().splits) expect_same(*Pipeline(layers, 1, 32), 0, 3);
+  const model::ModelConfig& config = alone->config();
+  for (const int ranks : {2, 4}) {
+    if (!model::CheckRanks(config, ranks).ok()) continue;
+    TestPipeline pipeline({.model_dir = GoldenDir(GetParam().checkpoint),
+                           .backend = GetParam().backend,
+                           .ranks = {ranks},
+                           .num_blocks = 128});
+    expect_same(pipeline, 6, 4);
+  }
+  expect_same(*Pipeline({}, 1, 16, 20), 0, 5);
+}
+
 TEST_P(OneVoiceTest, OnAnyNumberOfThreads) {
   if (GetParam().backend != "cpu") GTEST_SKIP() << "it has no threads of its own";
   for (const int threads : {2, 3, 5}) {

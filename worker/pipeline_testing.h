@@ -39,6 +39,9 @@ struct TestRequest {
   std::vector<TokenId> prompt;
   int32_t max_tokens = 0;
   v1::SequenceSampling sampling;
+  // Its output, of which some is guessed in every step, and wrongly now and then; empty: nothing
+  // is.
+  std::vector<TokenId> likely;
 };
 
 struct TestOutput {
@@ -74,7 +77,7 @@ class TestPipeline {
 
   // Runs all requests together until each has its tokens. Each step gives every sequence up to
   // `chunk` tokens (0: as many as fit). Grammars are over the toy vocabulary, and its end ends
-  // their answers. Blocks are handed out in an order drawn from `block_seed`.
+  // their answers. Blocks are handed out in an order drawn from `block_seed`, as guesses are.
   std::vector<TestOutput> Generate(const std::vector<TestRequest>& requests, int32_t chunk,
                                    uint64_t block_seed = 0);
 
@@ -84,6 +87,10 @@ class TestPipeline {
 
   // Logits of the last position of `prompt`, computed in chunks of `chunk` tokens as Generate does.
   std::vector<float> LastLogits(const std::vector<TokenId>& prompt, int32_t chunk);
+
+  // Guesses of the last Generate, and those that were right.
+  int64_t guessed() const { return guessed_; }
+  int64_t guessed_right() const { return guessed_right_; }
 
   // Computes `prompt` in chunks of `chunk` tokens up to the first step that reports a numeric
   // fault, or to its end; that step's result.
@@ -117,6 +124,7 @@ class TestPipeline {
   uint64_t next_sequence_ = 1;
   uint64_t step_ = 0;
   std::vector<uint64_t> finished_;
+  int64_t guessed_ = 0, guessed_right_ = 0;
 };
 
 }  // namespace tutti::worker

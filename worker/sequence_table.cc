@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/fail_point.h"
 #include "worker/limits.h"
 
 namespace tutti::worker {
@@ -100,6 +101,27 @@ absl::Status ValidateSampling(const v1::SequenceSampling& sampling, int32_t voca
   return ValidateMask(sampling, vocab_size);
 }
 
+void SequenceState::Append(TokenId id) {
+  const bool in_prompt = static_cast<int64_t>(tokens.size()) < prompt_tokens;
+  tokens.push_back(id);
+  if (!has_penalties()) return;
+  TokenCount& count = counts[id];
+  if (in_prompt) {
+    count.in_prompt = true;
+  } else {
+    ++count.in_output;
+  }
+}
+
+// REQUIRES: the last token is one of the output
+void SequenceState::TakeBack() {
+  const TokenId id = tokens.back();
+  tokens.pop_back();
+  if (!has_penalties() || TUTTI_FAIL_POINT("worker.keep_guessed_counts")) return;
+  const auto found = counts.find(id);
+  if (--found->second.in_output == 0 && !found->second.in_prompt) counts.erase(found);
+}
+
 absl::Status SequenceTable::Apply(const v1::StepPlan& plan) {
   TUTTI_RETURN_IF_ERROR(CheckRows(plan));
   for (const uint64_t id : plan.finished()) {
@@ -115,6 +137,11 @@ absl::Status SequenceTable::Apply(const v1::StepPlan& plan) {
     TUTTI_RETURN_IF_ERROR(Annotate(Advance(plan.step(), scheduled), Name(scheduled.sequence())));
   }
   return absl::OkStatus();
+}
+
+SequenceState* SequenceTable::FindToGoOn(SequenceId id) {
+  const auto found = sequences_.find(id.value());
+  return found == sequences_.end() ? nullptr : &found->second;
 }
 
 const SequenceState* SequenceTable::Find(SequenceId id) const {
@@ -205,26 +232,65 @@ absl::Status SequenceTable::Advance(uint64_t step, const v1::ScheduledSequence& 
         absl::StrCat("has ", blocks, " blocks, plan expects ", scheduled.expected_blocks()));
   }
   if (scheduled.again()) TUTTI_RETURN_IF_ERROR(StepBack(scheduled, &state));
-  if (scheduled.first() != state.computed) {
+  TUTTI_RETURN_IF_ERROR(TakeGuesses(scheduled, &state));
+  TUTTI_RETURN_IF_ERROR(CheckEnd(scheduled, state));
+  state.computed = scheduled.first() + scheduled.count() - scheduled.guesses_size();
+  state.guesses.assign(scheduled.guesses().begin(), scheduled.guesses().end());
+  state.last_step = step;
+  return absl::OkStatus();
+}
+
+// Those of the last step's guesses that were right are computed.
+absl::Status SequenceTable::TakeGuesses(const v1::ScheduledSequence& scheduled,
+                                        SequenceState* state) const {
+  const int64_t right = int64_t{scheduled.first()} - state->computed;
+  const auto guessed = static_cast<int64_t>(state->guesses.size());
+  if (right < 0 || right > guessed) {
     return absl::FailedPreconditionError(
-        absl::StrCat("is computed to ", state.computed, ", plan goes on at ", scheduled.first()));
+        absl::StrCat("is computed to ", state->computed,
+                     guessed == 0 ? "" : absl::StrCat(", with ", guessed, " guesses behind it"),
+                     ", plan goes on at ", scheduled.first()));
   }
-  if (scheduled.first() < 0 || scheduled.first() > tokens - scheduled.count()) {
-    return absl::InvalidArgumentError(absl::StrCat("computes ", scheduled.count(), " tokens from ",
-                                                   scheduled.first(), " but has ", tokens));
+  const auto tokens = static_cast<int64_t>(state->tokens.size());
+  for (int64_t i = 0; i < right; ++i) {
+    const int64_t at = state->computed + i;
+    if (at < tokens && state->tokens[at] == state->guesses[i]) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("goes on behind a guess at position ", at, " that is not its token"));
   }
-  const int32_t end = scheduled.first() + scheduled.count();
-  if (end > int64_t{blocks} * limits_.block_size) {
-    return absl::InvalidArgumentError(absl::StrCat("computes up to position ", end, " but has ",
-                                                   blocks, " blocks of ", limits_.block_size));
+  state->computed = scheduled.first();
+  return absl::OkStatus();
+}
+
+absl::Status SequenceTable::CheckEnd(const v1::ScheduledSequence& scheduled,
+                                     const SequenceState& state) const {
+  const auto tokens = static_cast<int32_t>(state.tokens.size());
+  const auto blocks = static_cast<int32_t>(state.blocks.size());
+  const int32_t guesses = scheduled.guesses_size();
+  const int32_t known = scheduled.count() - guesses;
+  if (guesses > kPlanGuessesMax || guesses > limits_.max_model_len - tokens || known < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", guesses, " guesses among ",
+                                                   scheduled.count(), " rows, behind ", tokens,
+                                                   " tokens"));
   }
-  if (scheduled.sample() && end != tokens) {
+  if (scheduled.first() < 0 || scheduled.first() > tokens - known) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("computes ", known, " tokens from ", scheduled.first(), " but has ", tokens));
+  }
+  const int32_t end = scheduled.first() + known;
+  if (end + guesses > int64_t{blocks} * limits_.block_size) {
+    return absl::InvalidArgumentError(absl::StrCat("computes up to position ", end + guesses,
+                                                   " but has ", blocks, " blocks of ",
+                                                   limits_.block_size));
+  }
+  if ((scheduled.sample() || guesses > 0) && end != tokens) {
     return absl::InvalidArgumentError(
         absl::StrCat("samples after position ", end, " but has ", tokens, " tokens"));
   }
-  state.computed = end;
-  state.last_step = step;
-  return absl::OkStatus();
+  if (guesses > 0 && !scheduled.sample()) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", guesses, " guesses and samples none"));
+  }
+  return CheckTokenIds("guesses", scheduled.guesses(), limits_.vocab_size);
 }
 
 // Its last row is computed once more.
@@ -249,18 +315,9 @@ absl::Status SequenceTable::AppendTokens(const Ids& tokens, SequenceState* state
                                                    state->tokens.size() + tokens.size(),
                                                    " tokens, at most ", limits_.max_model_len));
   }
-  const bool counted = state->has_penalties();
   for (const TokenId id : tokens) {
     TUTTI_RETURN_IF_ERROR(CheckTokenId(id, limits_.vocab_size));
-    const bool in_prompt = static_cast<int64_t>(state->tokens.size()) < state->prompt_tokens;
-    state->tokens.push_back(id);
-    if (!counted) continue;
-    TokenCount& count = state->counts[id];
-    if (in_prompt) {
-      count.in_prompt = true;
-    } else {
-      ++count.in_output;
-    }
+    state->Append(id);
   }
   return absl::OkStatus();
 }

@@ -37,6 +37,8 @@ struct SequenceState {
   // Tokens whose K/V is written or will be by a step already applied. A cached prefix is where a
   // sequence begins.
   int32_t computed = 0;
+  // What its last step computed behind them: which of these are its tokens, the next plan says.
+  std::vector<TokenId> guesses;
   std::optional<uint64_t> last_step;  // that it was scheduled in; the probe is step 0
   v1::SequenceSampling sampling;
   // Where its text is bound by a grammar, on a stage that samples; `sampling` no longer has it.
@@ -44,6 +46,10 @@ struct SequenceState {
   // Counts of every token in `tokens`; kept only for sequences that have a penalty. In the order of
   // ids, so that whoever applies them goes through a row of logits once.
   absl::btree_map<TokenId, TokenCount> counts;
+
+  // One token more, and one less.
+  void Append(TokenId id);
+  void TakeBack();
 
   std::span<const TokenId> output() const {
     return std::span(tokens).subspan(static_cast<size_t>(prompt_tokens));
@@ -80,6 +86,8 @@ class SequenceTable {
 
   // Null when unknown. The pointer stays good until the sequence is finished.
   const SequenceState* Find(SequenceId id) const;
+  // For whoever goes on with it in a step and takes that back (verification.h).
+  SequenceState* FindToGoOn(SequenceId id);
   size_t size() const { return sequences_.size(); }
   const SequenceLimits& limits() const { return limits_; }
 
@@ -91,6 +99,8 @@ class SequenceTable {
   absl::Status StepBack(const v1::ScheduledSequence& scheduled, SequenceState* state) const;
   absl::Status CheckRows(const v1::StepPlan& plan) const;
   absl::Status AppendTokens(const Ids& tokens, SequenceState* state) const;
+  absl::Status TakeGuesses(const v1::ScheduledSequence& scheduled, SequenceState* state) const;
+  absl::Status CheckEnd(const v1::ScheduledSequence& scheduled, const SequenceState& state) const;
   absl::Status AppendBlocks(const Ids& blocks, SequenceState* state) const;
 
   const SequenceLimits limits_;

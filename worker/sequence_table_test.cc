@@ -322,7 +322,7 @@ TEST(BuildBatch, LaysRowsOutSequenceBySequence) {
   ASSERT_TRUE(table.Apply(plan).ok());
   Batch batch;
   batch.blocks = {99};  // left by an earlier step
-  BuildBatch(plan, table, &batch);
+  BuildBatch(plan, &table, &batch);
   EXPECT_EQ(batch.step, StepId(4));
   EXPECT_EQ(batch.rows, 3);
   EXPECT_THAT(batch.tokens, ElementsAre(20, 21, 11));

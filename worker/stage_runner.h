@@ -75,7 +75,8 @@ class StageRunner {
   //            Both in the host's memory, or at the beginning of a slot of link_memory; the device
   //            is through with them when Run returns.
   //   sampled  one entry per batch.sample_rows on the last stage (the same on each of its ranks),
-  //            in that order; token -1 for a row whose logits are not numbers
+  //            in that order; kTokenOfNoNumbers for a row whose logits are not numbers,
+  //            kTokenNotDrawn for one that follows from a wrong guess (verification.h)
   //
   // Writes K/V of every row into the blocks named by the batch. An error means this shard cannot go
   // on; ABORTED that the epoch is over anyhow and no report is due.

@@ -262,10 +262,11 @@ bool StageWorker::RunOneStep(const ProgressCallback& progress, const BeginCallba
 absl::Status StageWorker::RunStep(ReadyStep ready, const ProgressCallback& progress,
                                   const BeginCallback& on_begin) {
   TUTTI_RETURN_IF_ERROR(table_->Apply(ready.plan));
-  BuildBatch(ready.plan, *table_, &batch_);
+  BuildBatch(ready.plan, &*table_, &batch_);
   // Masks are made while the step is computed.
   for (const SampleRow& row : batch_.sample_rows) {
-    if (row.sequence->grammar != nullptr) row.sequence->grammar->Ask(row.sequence->output());
+    if (row.sequence->grammar == nullptr || row.goes_on != nullptr) continue;
+    row.sequence->grammar->Ask(row.sequence->output());
   }
   for ([[maybe_unused]] const int32_t position : batch_.positions) {
     if (TUTTI_FAIL_POINT_AT("worker.die_at_position", position)) std::_Exit(1);
@@ -325,6 +326,7 @@ void StageWorker::FillResult(uint64_t step, v1::StepResult* result) {
   result->set_step(step);
   for (size_t i = 0; i < sampled_.size(); ++i) {
     v1::SampledToken& token = sampled_[i];
+    if (token.token() == kTokenNotDrawn) continue;
     const auto& grammar = batch_.sample_rows[i].sequence->grammar;
     if (token.token() >= 0) {
       result->add_sampled()->Swap(&token);

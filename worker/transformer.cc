@@ -8,6 +8,7 @@
 #include "kernels/family_operators.h"
 #include "kernels/float_formats.h"
 #include "model/partition.h"
+#include "worker/sampling/verification.h"
 
 namespace tutti::worker {
 
@@ -341,6 +342,7 @@ absl::Status Transformer::SampleAll(const Batch& batch, std::vector<v1::SampledT
                                     const ProgressCallback& progress) {
   const std::span<const SampleRow> all = batch.sample_rows;
   const auto slice_rows = static_cast<size_t>(scratch_.logits.rows);
+  Verification verification(all, sampled);
   for (size_t first = 0; first < all.size(); first += slice_rows) {
     const auto rows = all.subspan(first, std::min(slice_rows, all.size() - first));
     const auto count = static_cast<int64_t>(rows.size());
@@ -349,7 +351,14 @@ absl::Status Transformer::SampleAll(const Batch& batch, std::vector<v1::SampledT
     MultiplyHead(rows, input, logits);
     Tell(progress);
     if (observer_) observer_(rows, logits);
-    TUTTI_RETURN_IF_ERROR(sampler_->Sample(logits, rows, sampled, progress));
+    for (auto due = verification.Next(first + rows.size()); due.size() > 0;
+         due = verification.Next(first + rows.size())) {
+      const auto due_rows = all.subspan(due.begin, due.size());
+      TUTTI_RETURN_IF_ERROR(sampler_->Sample(
+          logits.Rows(static_cast<int64_t>(due.begin - first), static_cast<int64_t>(due.size())),
+          due_rows, sampled, progress));
+      if (token_observer_) token_observer_(due_rows, std::span(*sampled).subspan(due.begin));
+    }
   }
   return absl::OkStatus();
 }

@@ -91,6 +91,10 @@ class Transformer : public StageRunner {
   using LogitsObserver =
       std::function<void(std::span<const SampleRow> rows, kernels::TensorView logits)>;
   void set_logits_observer(LogitsObserver observer) { observer_ = std::move(observer); }
+  // Sees what was drawn for rows, and may put another token in its place; for measurements.
+  using TokenObserver =
+      std::function<void(std::span<const SampleRow> rows, std::span<v1::SampledToken> drawn)>;
+  void set_token_observer(TokenObserver observer) { token_observer_ = std::move(observer); }
 
  private:
   // Work space of the largest step. Pages that no step touches never become resident.
@@ -177,6 +181,7 @@ class Transformer : public StageRunner {
   NumericFaults faults_;
   std::unique_ptr<Sampler> sampler_;  // on the last stage
   LogitsObserver observer_;
+  TokenObserver token_observer_;
   // The ids of the rows that each rank embeds; kept for their memory.
   std::vector<int32_t> own_ids_;
   std::vector<int64_t> embed_begin_;

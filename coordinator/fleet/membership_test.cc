@@ -79,10 +79,10 @@ TEST(MembershipTest, SaysWhatDiffersWithBothValues) {
   EXPECT_EQ(refusal([](auto* h) { h->set_build("b2"); }), "OK") << "another that speaks alike";
   EXPECT_THAT(refusal([](auto* h) { h->set_model_fingerprint(""); }), HasSubstr("fingerprint"));
   EXPECT_THAT(refusal([](auto* h) { h->set_protocol_version(kPeerProtocolVersion - 1); }),
-              AllOf(HasSubstr("protocol version of the worker is \"4\", of the coordinator \"5\""),
+              AllOf(HasSubstr("protocol version of the worker is \"5\", of the coordinator \"6\""),
                     HasSubstr(": the worker is of an older build; start the worker from")));
   EXPECT_THAT(refusal([](auto* h) { h->set_protocol_version(kPeerProtocolVersion + 1); }),
-              AllOf(HasSubstr("protocol version of the worker is \"6\", of the coordinator \"5\""),
+              AllOf(HasSubstr("protocol version of the worker is \"7\", of the coordinator \"6\""),
                     HasSubstr(": the coordinator is of an older build; start the worker from"),
                     HasSubstr("or update the coordinator too")));
   EXPECT_THAT(refusal([](auto* h) { h->set_purpose(v1::LINK_PURPOSE_ACTIVATION); }),

@@ -1,6 +1,7 @@
 #include "coordinator/metrics/status_metrics.h"
 
 #include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -108,6 +109,16 @@ const Family<PipelineStatus> kPipelines[] = {
     {"tutti_pipeline_bounded_steps_total", kCounter,
      "Steps in which prompts had fewer rows than there were, for the time that they take.",
      [](const auto& p) { return Wide(p.bounded_steps()); }},
+    {"tutti_pipeline_guess_verifications_total", kCounter,
+     "Times that guesses of a sequence's next tokens were verified.",
+     [](const auto& p) { return Wide(p.guess_verifications()); }},
+    {"tutti_pipeline_guessed_tokens_total", kCounter, "Tokens that were guessed.",
+     [](const auto& p) { return Wide(p.guessed_tokens()); }},
+    {"tutti_pipeline_accepted_tokens_total", kCounter, "Those of them that were right.",
+     [](const auto& p) {
+       return Wide(
+           std::accumulate(p.guesses_right().begin(), p.guesses_right().end(), uint64_t{0}));
+     }},
     {"tutti_pipeline_straggler", kGauge, "1 while one of its workers has become slow, else 0.",
      [](const auto& p) { return p.straggler().empty() ? 0.0 : 1.0; }},
 };

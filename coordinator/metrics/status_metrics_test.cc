@@ -34,6 +34,9 @@ v1::GetStatusResponse Status(int pipelines, int stages) {
     pipeline->set_blocks_in_use(2);
     pipeline->set_block_size(16);
     pipeline->set_bounded_steps(5);
+    pipeline->set_guess_verifications(9);
+    pipeline->set_guessed_tokens(30);
+    for (const uint64_t right : {8, 4, 0}) pipeline->add_guesses_right(right);
     for (const int32_t rows : {1, 64}) (*pipeline->mutable_step_seconds())[rows] = 0.25 * rows;
     for (int s = 0; s < stages; ++s) {
       v1::StageStatus* const stage = pipeline->add_stages();
@@ -60,6 +63,9 @@ TEST(StatusMetrics, TellOfPipelinesRanksAndLinks) {
         "tutti_outputs_ended_total{how=\"finished\"} 11\n", "tutti_refused_peers_total 4\n",
         "tutti_lost_workers_total 1\n", "tutti_pipeline_kv_blocks_in_use{pipeline=\"1\"} 2\n",
         "tutti_pipeline_bounded_steps_total{pipeline=\"1\"} 5\n",
+        "tutti_pipeline_guess_verifications_total{pipeline=\"1\"} 9\n",
+        "tutti_pipeline_guessed_tokens_total{pipeline=\"1\"} 30\n",
+        "tutti_pipeline_accepted_tokens_total{pipeline=\"1\"} 12\n",
         "tutti_pipeline_step_seconds{pipeline=\"1\",rows=\"1\"} 0.25\n",
         "tutti_pipeline_step_seconds{pipeline=\"1\",rows=\"64\"} 16\n",
         "tutti_rank_compute_seconds_total{pipeline=\"1\",stage=\"0\",rank=\"0\",worker=\"w1\"} "
@@ -99,6 +105,13 @@ TEST(VllmStatus, HasAnEngineForEachPipeline) {
   EXPECT_THAT(all, HasSubstr("vllm:num_requests_waiting{model_name=\"m\",engine=\"0\"} 5\n"));
   EXPECT_THAT(all, HasSubstr("vllm:num_requests_waiting{model_name=\"m\",engine=\"1\"} 2\n"));
   EXPECT_THAT(all, HasSubstr("vllm:kv_cache_usage_perc{model_name=\"m\",engine=\"1\"} 0.25\n"));
+  for (const char* line :
+       {"num_drafts_total{model_name=\"m\",engine=\"1\"} 9\n",
+        "num_draft_tokens_total{model_name=\"m\",engine=\"1\"} 30\n",
+        "num_accepted_tokens_total{model_name=\"m\",engine=\"1\"} 12\n",
+        "num_accepted_tokens_per_pos_total{model_name=\"m\",engine=\"1\",position=\"1\"} 4\n"}) {
+    EXPECT_THAT(all, HasSubstr(absl::StrCat("vllm:spec_decode_", line)));
+  }
   EXPECT_THAT(all, HasSubstr("block_size=\"16\",num_gpu_blocks=\"8\""));
   // Nothing is told of what there is not.
   for (const char* absent : {"sleep", "lora", "mm_cache", "external", "deferred"}) {

@@ -1,5 +1,6 @@
 // The names of vLLM 0.33 for what the status has. Counted by requests: request_metrics.cc.
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,6 +76,31 @@ void WriteInfos(const std::vector<VllmEngine>& engines, Exposition* to) {
   }
 }
 
+void WriteGuesses(const std::vector<VllmEngine>& engines, Exposition* to) {
+  Each(
+      engines, "vllm:spec_decode_num_drafts_total", Kind::kCounter,
+      "Times that guesses were verified.", [](const auto& p) { return p.guess_verifications(); },
+      to);
+  Each(
+      engines, "vllm:spec_decode_num_draft_tokens_total", Kind::kCounter,
+      "Tokens that were guessed.", [](const auto& p) { return p.guessed_tokens(); }, to);
+  Each(
+      engines, "vllm:spec_decode_num_accepted_tokens_total", Kind::kCounter,
+      "Those of them that were right.",
+      [](const auto& p) {
+        return std::accumulate(p.guesses_right().begin(), p.guesses_right().end(), uint64_t{0});
+      },
+      to);
+  to->Begin("vllm:spec_decode_num_accepted_tokens_per_pos_total", Kind::kCounter,
+            "The same, by their place among the guesses.");
+  for (const VllmEngine& engine : engines) {
+    for (int place = 0; place < engine.pipeline->guesses_right_size(); ++place) {
+      to->Sample(engine.labels.With({{"position", absl::StrCat(place)}}),
+                 static_cast<double>(engine.pipeline->guesses_right(place)));
+    }
+  }
+}
+
 }  // namespace
 
 void WriteVllmStatus(const v1::GetStatusResponse& status, Exposition* to) {
@@ -82,6 +108,7 @@ void WriteVllmStatus(const v1::GetStatusResponse& status, Exposition* to) {
   if (engines.empty()) return;
   WriteLoad(status, engines, to);
   WriteInfos(engines, to);
+  WriteGuesses(engines, to);
   Each(
       engines, "vllm:num_preemptions_total", Kind::kCounter, "Sequences sent back to waiting.",
       [](const auto& p) { return p.preemptions(); }, to);

@@ -15,7 +15,15 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
           .max_sequences = options.max_sequences,
           .plan_bytes_max = options.plan_bytes_max,
           .token_bytes = TokenBytes(options.model.vocab_size),
+          .guesses_max = options.guesses_max,
+          .guesses_stretch = options.guesses_stretch,
           .partial_recompute = options.partial_recompute};
+}
+
+void FillGuessStatus(const Scheduler::Guessed& guessed, v1::PipelineStatus* status) {
+  status->set_guess_verifications(guessed.times);
+  status->set_guessed_tokens(guessed.tokens);
+  status->mutable_guesses_right()->Add(guessed.right.begin(), guessed.right.end());
 }
 
 void FillCacheStatus(const KvCache& cache, v1::PipelineStatus* status) {
@@ -36,11 +44,13 @@ Replica::Replica(PipelineId id, const EngineOptions* options, Membership* member
       rate(std::min(options->chunk_tokens > 0 ? options->chunk_tokens : kEvenChunkTokensMin,
                     options->max_batch_tokens)) {
   scheduler.TimeBy(&pipeline.times());
+  scheduler.GuessBy(options->guess_source != nullptr ? options->guess_source : &lookup);
 }
 
 void Replica::FillStatus(Instant now, v1::PipelineStatus* status) const {
   pipeline.FillStatus(now, status);
   FillCacheStatus(scheduler.cache(), status);
+  FillGuessStatus(scheduler.guessed(), status);
   status->set_running(scheduler.running());
   status->set_waiting(scheduler.waiting());
   status->set_steps_in_flight(static_cast<int32_t>(scheduler.steps().size()));

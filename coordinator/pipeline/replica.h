@@ -13,6 +13,7 @@
 #include "coordinator/fleet/membership.h"
 #include "coordinator/kv/kv_directory.h"
 #include "coordinator/pipeline/pipeline.h"
+#include "coordinator/steps/prompt_lookup.h"
 #include "coordinator/steps/scheduler.h"
 #include "coordinator/steps/step_rate.h"
 #include "tutti/v1/cluster.pb.h"
@@ -32,6 +33,7 @@ struct Replica {
   void FillStatus(Instant now, v1::PipelineStatus* status) const;
 
   Pipeline pipeline;
+  PromptLookup lookup{kLookupTokensOfAll};
   Scheduler scheduler;
   StepRate rate;
   std::optional<Instant> ended;  // when it last ceased to serve

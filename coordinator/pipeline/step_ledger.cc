@@ -14,7 +14,8 @@ namespace {
 placement::StepLoad LoadOf(const v1::StepPlan& plan) {
   LoadSum load;
   for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
-    load.Add(scheduled.first(), scheduled.count(), scheduled.sample());
+    load.Add(scheduled.first(), scheduled.count(),
+             scheduled.sample() ? 1 + scheduled.guesses_size() : 0);
   }
   return load.load();
 }

@@ -63,7 +63,9 @@ void RequestTable::Finish(Sequence* sequence, FinishCause cause, absl::Status st
                        .prompt_tokens = sequence->prompt_tokens,
                        .completion_tokens = sequence->output_tokens(),
                        .cached_prompt_tokens = sequence->cached_tokens,
-                       .preemptions = sequence->preemptions};
+                       .preemptions = sequence->preemptions,
+                       .guessed = sequence->guessed,
+                       .guessed_right = sequence->guessed_right};
   if (sequence->first_planned_at.has_value()) {
     finish.queue_time = *sequence->first_planned_at - sequence->arrived_at;
   }

@@ -54,6 +54,7 @@ absl::Status Serve(ServeFlags flags, Daemon* daemon) {
   engine.numerics_class = ToldClass(engine.numerics_class);
   flags.options.vllm_metrics = flags.metrics_alias == "vllm";
   engine.partial_recompute = flags.partial_recompute == "on";
+  engine.guesses_max = flags.speculation == "lookup" ? kGuessesMax : 0;
   engine.beat_interval = std::max<Duration>(engine.lease / 6, std::chrono::milliseconds(50));
   if (engine.block_size % 16 != 0) {
     return absl::InvalidArgumentError(absl::StrCat("--block-size ", engine.block_size,

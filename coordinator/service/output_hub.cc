@@ -154,6 +154,8 @@ class OutputHub::Output {
 
   void FillUsage(const FinishRequest& finish, v1::Usage* usage) const {
     usage->set_completion_tokens(static_cast<uint32_t>(completion_tokens_));
+    usage->set_guessed_tokens(static_cast<uint32_t>(finish.guessed));
+    usage->set_accepted_tokens(static_cast<uint32_t>(finish.guessed_right));
     if (output_ > 0) return;
     usage->set_prompt_tokens(static_cast<uint32_t>(finish.prompt_tokens));
     usage->set_cached_prompt_tokens(static_cast<uint32_t>(finish.cached_prompt_tokens));

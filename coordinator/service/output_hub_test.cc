@@ -221,7 +221,9 @@ TEST_F(OutputHubTest, AnErrorAfterTheStopStringIsNoError) {
                  .status = absl::UnavailableError("worker w1 (stage 1) was lost"),
                  .prompt_tokens = 7,
                  .completion_tokens = 9,
-                 .cached_prompt_tokens = 4});
+                 .cached_prompt_tokens = 4,
+                 .guessed = 6,
+                 .guessed_right = 3});
   }
   const absl::Status end = stream->End();
   EXPECT_TRUE(end.ok()) << end;
@@ -234,6 +236,8 @@ TEST_F(OutputHubTest, AnErrorAfterTheStopStringIsNoError) {
   }
   EXPECT_EQ(stream->finish().usage().prompt_tokens(), 7u);
   EXPECT_EQ(stream->finish().usage().cached_prompt_tokens(), 4u);
+  EXPECT_EQ(stream->finish().usage().guessed_tokens(), 6u);
+  EXPECT_EQ(stream->finish().usage().accepted_tokens(), 3u);
   hub_.Stop();
   EXPECT_EQ(hub_.open_streams(), 0);
   EXPECT_TRUE(abandoned_.empty());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -53,6 +54,27 @@ absl::StatusOr<int32_t> BuildPriority(const v1::GenerateRequest& message) {
                                         kPriorityMax, "]"));
   }
   return priority;
+}
+
+// Nothing: as the operator chose.
+absl::StatusOr<std::optional<int32_t>> BuildGuesses(const v1::Speculation& speculation) {
+  if (speculation.max_tokens() > static_cast<uint32_t>(kGuessesMax)) {
+    return Bad("speculation.max_tokens",
+               absl::StrCat("is ", speculation.max_tokens(), ", the limit is ", kGuessesMax));
+  }
+  const auto most = static_cast<int32_t>(speculation.max_tokens());
+  switch (speculation.mode()) {
+    case v1::Speculation::MODE_UNSPECIFIED:
+      if (most == 0) return std::nullopt;
+      return Bad("speculation.max_tokens", "is set, which needs speculation.mode");
+    case v1::Speculation::MODE_OFF:
+      return 0;
+    case v1::Speculation::MODE_LOOKUP:
+      return most == 0 ? kGuessesMax : most;
+    default:
+      return Bad("speculation.mode", absl::StrCat("is ", static_cast<int>(speculation.mode()),
+                                                  ", which is none that this service has"));
+  }
 }
 
 absl::StatusOr<int32_t> BuildOutputCount(const v1::GenerateRequest& message) {
@@ -304,6 +326,7 @@ absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
   // anyway.
   TUTTI_ASSIGN_OR_RETURN(built.n, BuildOutputCount(message));
   TUTTI_ASSIGN_OR_RETURN(built.request.priority, BuildPriority(message));
+  TUTTI_ASSIGN_OR_RETURN(built.request.guesses_max, BuildGuesses(message.speculation()));
   TUTTI_RETURN_IF_ERROR(BuildSampling(params, model, &built.request.sampling));
   TUTTI_RETURN_IF_ERROR(BuildStops(params, model, message.has_grammar(), &built));
   TUTTI_ASSIGN_OR_RETURN(built.request.prompt, BuildPrompt(message, model));

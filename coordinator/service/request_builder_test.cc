@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "coordinator/limits.h"
 #include "coordinator/model_testing.h"
@@ -75,6 +76,35 @@ TEST_F(RequestBuilderTest, CountsOfOutputsAndPrioritiesHaveEdges) {
     ExpectRefused(absl::StatusCode::kInvalidArgument, "priority is",
                   [priority](v1::GenerateRequest* m) { m->set_priority(priority); });
   }
+}
+
+TEST_F(RequestBuilderTest, GuessesAreTheClientsChoiceOrTheOperators) {
+  const auto guesses = [&](v1::Speculation::Mode mode, uint32_t most) {
+    const auto built = Build([=](v1::GenerateRequest* m) {
+      m->mutable_speculation()->set_mode(mode);
+      m->mutable_speculation()->set_max_tokens(most);
+    });
+    EXPECT_TRUE(built.ok()) << built.status();
+    return built->request.guesses_max;
+  };
+  EXPECT_EQ(Build([](v1::GenerateRequest*) {})->request.guesses_max, std::nullopt);
+  EXPECT_EQ(guesses(v1::Speculation::MODE_UNSPECIFIED, 0), std::nullopt);
+  EXPECT_EQ(guesses(v1::Speculation::MODE_OFF, 0), 0);
+  EXPECT_EQ(guesses(v1::Speculation::MODE_OFF, 5), 0);
+  EXPECT_EQ(guesses(v1::Speculation::MODE_LOOKUP, 0), kGuessesMax);
+  EXPECT_EQ(guesses(v1::Speculation::MODE_LOOKUP, 3), 3);
+  EXPECT_EQ(guesses(v1::Speculation::MODE_LOOKUP, kGuessesMax), kGuessesMax);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "speculation.max_tokens is 16",
+                [](v1::GenerateRequest* m) {
+                  m->mutable_speculation()->set_mode(v1::Speculation::MODE_LOOKUP);
+                  m->mutable_speculation()->set_max_tokens(16);
+                });
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "speculation.max_tokens is set",
+                [](v1::GenerateRequest* m) { m->mutable_speculation()->set_max_tokens(1); });
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "speculation.mode is 9",
+                [](v1::GenerateRequest* m) {
+                  m->mutable_speculation()->set_mode(static_cast<v1::Speculation::Mode>(9));
+                });
 }
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();

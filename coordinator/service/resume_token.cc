@@ -155,12 +155,15 @@ Hash128 ResumeTokens::HashBody(v1::GenerateRequest* message) const {
   aside.mutable_request_id()->swap(*message->mutable_request_id());
   aside.mutable_tenant()->swap(*message->mutable_tenant());
   const std::unique_ptr<v1::Resume> resume(message->release_resume());
+  // An answer is the same with guesses and without.
+  const std::unique_ptr<v1::Speculation> speculation(message->release_speculation());
   transport::KeyedHash hash(key_);
   hash.Add("body");
   AddMessage(*message, &hash);
   aside.mutable_request_id()->swap(*message->mutable_request_id());
   aside.mutable_tenant()->swap(*message->mutable_tenant());
   if (resume != nullptr) *message->mutable_resume() = std::move(*resume);
+  if (speculation != nullptr) *message->mutable_speculation() = std::move(*speculation);
   return HashOf(&hash);
 }
 

@@ -82,7 +82,7 @@ TEST_F(ResumeTokensTest, ExpireAfterAnHour) {
   EXPECT_TRUE(tokens_.Open(token).ok());
 }
 
-TEST_F(ResumeTokensTest, TheBodyIsAllButItsNameTenantAndResume) {
+TEST_F(ResumeTokensTest, TheBodyIsAllThatMakesTheAnswer) {
   v1::GenerateRequest message;
   message.set_text("hello");
   (*message.mutable_sampling()->mutable_logit_bias())[7] = 1;
@@ -91,7 +91,9 @@ TEST_F(ResumeTokensTest, TheBodyIsAllButItsNameTenantAndResume) {
   message.set_request_id("a");
   message.set_tenant("b");
   message.mutable_resume()->set_token("c");
+  message.mutable_speculation()->set_mode(v1::Speculation::MODE_LOOKUP);
   EXPECT_EQ(tokens_.HashBody(&message), body);
+  EXPECT_EQ(message.speculation().mode(), v1::Speculation::MODE_LOOKUP);
   EXPECT_EQ(message.request_id(), "a");
   EXPECT_EQ(message.tenant(), "b");
   EXPECT_EQ(message.resume().token(), "c");

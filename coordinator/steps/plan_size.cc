@@ -32,6 +32,18 @@ int64_t PlanBytesForNew(const PlanSizeOptions& options) {
          int64_t{options.max_sequences} * kVarint64BytesMax;
 }
 
+// Each of them may need a block.
+int64_t GuessBytes(const PlanSizeOptions& options, int64_t tokens) {
+  return kGuessListBytes + tokens * (options.token_bytes + kVarint32BytesMax);
+}
+
+int32_t GuessesInPlan(const PlanSizeOptions& options) {
+  const int64_t each = PlanBytesForNew(options) / std::max<int64_t>(1, ScheduledMax(options));
+  const int64_t of_one = 2 * (options.token_bytes + kVarint32BytesMax);
+  return static_cast<int32_t>(
+      std::clamp<int64_t>((each - 2 * kGuessListBytes) / of_one, 0, kGuessesMax));
+}
+
 int64_t NewSequenceFields(const v1::SequenceSampling& sampling) {
   return kNewSequenceFields + sampling.banned_size() * kBannedFields +
          (sampling.has_grammar() ? kGrammarFields : 0);

@@ -6,7 +6,9 @@
 //
 //   finished         a name for each sequence that the workers may know: max_sequences
 //   scheduled        at most kStepSequencesMax; a sequence that has run before gets one block and
-//                    one token at most, because it got the blocks of all its tokens when it began
+//                    one token at most, because it got the blocks of all its tokens when it began;
+//                    with guesses as many tokens and blocks more, now and when they were right,
+//                    for which GuessesInPlan leaves room
 //   new_sequences    as many as fit into the rest, which has room for any one: a sequence for which
 //                    it has not is refused at the door
 //
@@ -24,7 +26,7 @@ namespace tutti::coordinator {
 // NewSequence, with all of its sampling but `banned` and a grammar; of an entry of the former, and
 // of the latter with its own tag.
 inline constexpr int64_t kPlanEnvelopeFields = 64;
-inline constexpr int64_t kScheduledSequenceFields = 9;
+inline constexpr int64_t kScheduledSequenceFields = 10;
 inline constexpr int64_t kNewSequenceFields = 21;
 inline constexpr int64_t kBannedFields = 2;
 inline constexpr int64_t kGrammarFields = 7;
@@ -52,6 +54,12 @@ int64_t NewSequenceBytes(const PlanSizeOptions& options, int64_t tokens,
                          const v1::SequenceSampling& sampling);
 // Bytes of a plan that are there for sequences that begin in it.
 int64_t PlanBytesForNew(const PlanSizeOptions& options);
+
+// Guesses that each sequence of a plan may have, however many sequences there are: they, and those
+// of earlier plans that were right, have room beside what all plans have.
+int32_t GuessesInPlan(const PlanSizeOptions& options);
+// Bytes of so many more guesses, or tokens that were guessed, of a sequence in one plan.
+int64_t GuessBytes(const PlanSizeOptions& options, int64_t tokens);
 
 // The same in fields; for any one sequence there is room.
 int64_t NewSequenceFields(const v1::SequenceSampling& sampling);

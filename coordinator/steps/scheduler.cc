@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "base/fail_point.h"
-#include "coordinator/steps/fetch_ahead.h"
 
 namespace tutti::coordinator {
 
@@ -18,7 +17,8 @@ Scheduler::Scheduler(const SchedulerOptions& options, KvDirectory* directory, Pi
       cache_(directory, pipeline, options.block_size),
       rebuilds_(plan_size_, &cache_),
       time_(options.itl_target),
-      shares_(options.block_size) {
+      shares_(options.block_size),
+      guesses_in_plan_(GuessesInPlan(plan_size_)) {
   CHECK(options.block_size > 0 && options.max_batch_tokens > 0 && options.chunk_tokens >= 0 &&
         options.max_sequences > 0);
 }
@@ -121,9 +121,12 @@ bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
 }
 
 void Scheduler::Decide() {
-  Scratch fresh{.rows = std::move(scratch_.rows), .early = std::move(scratch_.early)};
+  Scratch fresh{.rows = std::move(scratch_.rows),
+                .guesses = std::move(scratch_.guesses),
+                .early = std::move(scratch_.early)};
   scratch_ = std::move(fresh);
   scratch_.rows.clear();
+  scratch_.guesses.clear();
   scratch_.early.clear();
   scratch_.budget = options_.max_batch_tokens;
   scratch_.new_bytes = PlanBytesForNew(plan_size_);
@@ -131,6 +134,7 @@ void Scheduler::Decide() {
   time_.Reset();
   ContinueRunning();
   ContinuePrompts();
+  Guess();
 }
 
 bool Scheduler::CanPlan() {
@@ -216,8 +220,13 @@ void Scheduler::ContinueRunning() {
 }
 
 void Scheduler::Schedule(Sequence* sequence, int32_t count) {
-  scratch_.rows.push_back({sequence, count});
+  scratch_.rows.push_back({.sequence = sequence, .count = count});
   scratch_.budget -= count;
+  // What was guessed right is told as tokens now.
+  const int32_t more = sequence->total() - sequence->stay.tokens_told - 1;
+  if (sequence->stay.known_to_workers && more > 0) {
+    scratch_.new_bytes -= GuessBytes(plan_size_, more);
+  }
 }
 
 // Makes room for the sequence's next token. False: the sequence itself had to go.
@@ -253,6 +262,7 @@ void Scheduler::Leave(Sequence* sequence) {
   running_by_id_.erase(sequence->stay.id);
   shares_.Stop(sequence);
   Unqueue(sequence);
+  if (guess_source_ != nullptr) guess_source_->Forget(*sequence);
   filling_.erase(sequence->stay.id);
   cache_.Release(*sequence);
   if (sequence->stay.known_to_workers && !TUTTI_FAIL_POINT("coordinator.forget_finished")) {
@@ -308,8 +318,11 @@ void Scheduler::WritePlan(Instant now, v1::StepPlan* plan) {
     WriteRow(row, now, plan);
     step->entries.push_back({.sequence = sequence->stay.id,
                              .end = sequence->stay.planned,
-                             .sample = sequence->behind() == 0});
+                             .sample = sequence->behind() == 0,
+                             .guesses = row.guesses,
+                             .first_guess = row.first_guess});
   }
+  std::swap(step->guesses, scratch_.guesses);
 }
 
 void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
@@ -330,7 +343,7 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
   v1::ScheduledSequence* const scheduled = plan->add_scheduled();
   scheduled->set_sequence(stay.id.value());
   scheduled->set_first(stay.planned);
-  scheduled->set_count(row.count);
+  scheduled->set_count(row.count + row.guesses);
   const auto blocks = static_cast<int32_t>(stay.blocks.size());
   for (; stay.blocks_told < blocks; ++stay.blocks_told) {
     scheduled->add_new_blocks(stay.blocks[stay.blocks_told].value());
@@ -342,59 +355,13 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
   scheduled->set_again(stay.late > 0);
   scheduled->set_expected_tokens(total);
   scheduled->set_expected_blocks(blocks);
+  const auto guesses =
+      std::span(scratch_.guesses).subspan(row.first_guess, static_cast<size_t>(row.guesses));
+  scheduled->mutable_guesses()->Add(guesses.begin(), guesses.end());
 
-  cache_.CheckWritable(*sequence, stay.planned, stay.planned + row.count);
+  cache_.CheckWritable(*sequence, stay.planned, stay.planned + row.count + row.guesses);
   backlog_.Advance(sequence, row.count);
   if (sequence->behind() == 1) one_behind_.push_back(sequence);
-}
-
-void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
-  if (const auto& rebuild = steps_.oldest().rebuild; rebuild.has_value()) {
-    rebuilds_.Commit(*rebuild);
-    for (const SequenceId id : rebuild->sequences) {
-      if (Sequence* const one = FindRunning(id)) --one->stay.rebuilds;
-    }
-  }
-  const std::vector<StepEntry>& entries = steps_.oldest().entries;
-  committed_.clear();
-  for (const StepEntry& entry : entries) committed_.push_back(FindRunning(entry.sequence));
-  const auto at = [&](size_t i) { return i < committed_.size() ? committed_[i] : nullptr; };
-  for (size_t i = 0; i < kFetchAhead; ++i) FetchAhead(at(i));
-  int next = 0, next_late = 0;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    FetchAhead(at(i + kFetchAhead));
-    FetchContents(at(i + kFetchAhead / 2));
-    const StepEntry& entry = entries[i];
-    v1::SampledToken* token = nullptr;
-    if (entry.sample && next < result->sampled_size() &&
-        result->sampled(next).sequence() == entry.sequence.value()) {
-      token = result->mutable_sampled(next++);
-    }
-    const bool late = entry.sample && next_late < result->late_size() &&
-                      result->late(next_late) == entry.sequence.value();
-    next_late += late ? 1 : 0;
-    Sequence* const sequence = committed_[i];
-    if (sequence == nullptr) continue;  // left meanwhile
-    if (late) {
-      // Its last row does not count: it is written again.
-      sequence->stay.computed = entry.end - (TUTTI_FAIL_POINT("coordinator.publish_late") ? 0 : 1);
-      cache_.Publish(sequence);
-      backlog_.Advance(sequence, -1);
-      if (!TUTTI_FAIL_POINT("coordinator.forget_late")) late_.Add(sequence, steps_.last_id());
-      continue;
-    }
-    sequence->stay.computed = entry.end;
-    if (!sequence->suspicion.empty()) sequence->suspicion.OnComputed(entry.end);
-    cache_.Publish(sequence);
-    if (sequence->stay.computed == sequence->total()) filling_.erase(sequence->stay.id);
-    if (!entry.sample) continue;
-    sampled->push_back({.sequence = sequence, .token = token});
-    if (token == nullptr) continue;
-    sequence->stay.late = 0;
-    sequence->tokens.push_back(token->token());
-    Queue(sequence);
-  }
-  steps_.Pop();
 }
 
 }  // namespace tutti::coordinator

@@ -36,20 +36,28 @@
 // Where stages of a pipeline have kept their K/V over the loss of another, a newcomer may find a
 // prefix that some stages lack: steps of those stages alone come first (rebuilds.h).
 //
+// When all that has been decided, rows may be left for guesses of the sequences that are one token
+// behind: as many as cost nearly nothing (scheduler_guesses.cc). A sequence with guesses is not
+// planned again before it is known which were right, as any other waits for its next token; blocks
+// are published for tokens that were drawn only (docs/decisions/0084).
+//
 // Steps run in the order of their plans on every stage. So a freed block may be handed out again in
 // the very next plan: every step that used it before was planned before.
 //
-// Its functions are in three files, because its state is one and its questions are three: whom a
+// Its functions are in five files, because its state is one and its questions are five: whom a
 // newcomer finds a place beside (scheduler_places.cc), which prompts have rows
-// (scheduler_prompts.cc), and all the rest.
+// (scheduler_prompts.cc), what is guessed (scheduler_guesses.cc), what a result changes
+// (scheduler_commit.cc), and all the rest.
 //
 // Thread: the engine's.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -62,6 +70,7 @@
 #include "coordinator/kv/kv_cache.h"
 #include "coordinator/sequence.h"
 #include "coordinator/steps/backlog.h"
+#include "coordinator/steps/guess_source.h"
 #include "coordinator/steps/late_rows.h"
 #include "coordinator/steps/place_shares.h"
 #include "coordinator/steps/plan_size.h"
@@ -81,6 +90,9 @@ struct SchedulerOptions {
   int32_t max_sequences = 256;
   int64_t plan_bytes_max = kPlanBytesMax;
   int32_t token_bytes = kVarint32BytesMax;  // of a token id on the wire
+  int32_t guesses_max = 0;                  // of a request that does not say; 0: none
+  // By how much guesses may lengthen a step for others; more in tests only.
+  double guesses_stretch = kGuessesStretch;
   // The blocks that are published when the pipeline ends are laid by, for an epoch whose stages go
   // on with it.
   bool partial_recompute = false;
@@ -98,6 +110,8 @@ class Scheduler {
   // The times of its steps, where they are known; until then and for null nothing is bounded by
   // time. REQUIRES: they outlive the scheduler
   void TimeBy(const StepTimes* times) { time_.TimeBy(times); }
+  // Null: nothing is ever guessed.  REQUIRES: the source outlives the scheduler
+  void GuessBy(GuessSource* source) { guess_source_ = source; }
   // A pipeline is ready to serve, with these many blocks on each stage. `survival`: what its
   // workers have kept of the epoch before; null: nothing.  REQUIRES: no epoch is open
   void BeginEpoch(int32_t num_stages, int32_t num_blocks, const KvSurvival* survival = nullptr);
@@ -155,11 +169,13 @@ class Scheduler {
   // One token sampled for a sequence that still runs.
   struct Sampled {
     Sequence* sequence = nullptr;
-    v1::SampledToken* token = nullptr;  // in the result; null: the logits were not numbers
+    v1::SampledToken* token = nullptr;  // in the result; null: none could be
+    int32_t index = 0;                  // of the token in the output
   };
   // Commits the result of the oldest step under way (empty: a rebuild's): computed tokens advance,
   // sampled tokens join their sequences, which are ready for the next step. Those whose tokens
-  // could not be drawn yet are a row behind again. Appends to *sampled in the order of the step.
+  // could not be drawn yet are a row behind again. Appends to *sampled in the order of the step, of
+  // a sequence with guesses all its tokens.
   // REQUIRES: steps().Check(result) is OK
   void Commit(v1::StepResult* result, std::vector<Sampled>* sampled);
 
@@ -174,6 +190,12 @@ class Scheduler {
   uint64_t preemptions() const { return preemptions_; }
   // Steps in which prompts wanted more rows than there was time for.
   uint64_t bounded_steps() const { return bounded_steps_; }
+  struct Guessed {
+    uint64_t times = 0;                         // that guesses of a sequence were verified
+    uint64_t tokens = 0;                        // guessed
+    std::array<uint64_t, kGuessesMax> right{};  // by their place among the guesses
+  };
+  const Guessed& guessed() const { return guessed_; }
   // Tokens whose K/V some stages have computed anew.
   uint64_t rebuilt_tokens() const { return rebuilds_.tokens(); }
   // Sequences that wait, or are far behind.
@@ -193,9 +215,12 @@ class Scheduler {
   struct Row {
     Sequence* sequence = nullptr;
     int32_t count = 0;
+    int32_t guesses = 0;  // rows behind those
+    size_t first_guess = 0;
   };
   struct Scratch {
     std::vector<Row> rows;
+    std::vector<TokenId> guesses;  // of all rows
     std::vector<Sequence*> early;  // prompts that have had their rows before their turn
     int32_t budget = 0;            // rows still to hand out
     int32_t chunk = 0;             // of a prompt at most
@@ -203,6 +228,7 @@ class Scheduler {
     int64_t new_fields = 0;        // the same
     bool preempted = false;        // a sequence went back for want of blocks: none may come in
     bool out_of_time = false;      // a prompt has fewer rows than it could for time_
+    bool out_of_plan = false;      // a newcomer waits for the next step's plan
   };
 
   bool PlanRebuild(v1::StepPlan* plan);
@@ -216,10 +242,21 @@ class Scheduler {
   void SchedulePrompt(Sequence* sequence, int32_t count);
   int32_t ChunkTokens() const;
   void BeginTiming();
+  int32_t GuessesWanted(const Row& row) const;
+  void Guess();
+  bool MayGuess() const;
+  void CutGuesses(Row* row);
+  int32_t GuessesInTime() const;
+  void KeepGuesses(int32_t most, Row* row);
   void WritePlan(Instant now, v1::StepPlan* plan);
   StepUnderWay* BeginPlan(v1::StepPlan* plan);
   void WriteRow(const Row& row, Instant now, v1::StepPlan* plan);
   bool IsIdle() const { return steps_.size() == 0; }
+
+  void PublishRejected(const StepEntry& entry, Sequence* sequence);
+  void CommitTokens(const StepEntry& entry, std::span<v1::SampledToken* const> tokens, bool late,
+                    Sequence* sequence, std::vector<Sampled>* sampled);
+  void PutOff(const StepEntry& entry, Sequence* sequence);
 
   void Wait(Sequence* sequence);
   bool Unwait(Sequence* sequence);
@@ -284,6 +321,9 @@ class Scheduler {
   uint64_t last_place_ = 0;
   uint64_t preemptions_ = 0;
   uint64_t bounded_steps_ = 0;
+  GuessSource* guess_source_ = nullptr;
+  const int32_t guesses_in_plan_;
+  Guessed guessed_;
   // Rows kept for prompts that have not become whole rows yet, in parts of kRowsPerPromptRow.
   int32_t prompt_credit_ = 0;
   Scratch scratch_;

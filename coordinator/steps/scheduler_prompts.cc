@@ -112,6 +112,7 @@ bool Scheduler::PutIntoPlan(const Sequence& sequence) {
   scratch_.new_bytes -= NewSequenceBytes(plan_size_, sequence.total(), sequence.request.sampling);
   scratch_.new_fields -= NewSequenceFields(sequence.request.sampling);
   const bool fits = scratch_.new_bytes >= 0 && scratch_.new_fields >= 0;
+  if (!fits) scratch_.out_of_plan = true;
   return fits || TUTTI_FAIL_POINT("coordinator.large_plans");
 }
 

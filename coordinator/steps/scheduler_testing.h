@@ -14,6 +14,23 @@
 
 namespace tutti::coordinator {
 
+// Guesses right, up to and with the `right` first; those behind are wrong.
+class CountingGuesses : public GuessSource {
+ public:
+  void Guess(const Sequence& sequence, int32_t most, std::vector<TokenId>* guesses) override {
+    most_ = most;
+    for (int32_t i = 0; i < std::min(most, count_); ++i) {
+      guesses->push_back(i < right_ ? sequence.total() + i : 0);
+    }
+  }
+  void Forget(const Sequence& sequence) override { forgotten_.push_back(sequence.request.id); }
+
+  int32_t count_ = 100;  // that it has
+  int32_t right_ = 100;
+  int32_t most_ = -1;  // that it was last asked for
+  std::vector<RequestId> forgotten_;
+};
+
 // A scheduler with a pipeline that answers when it is told to; the token at position p is p.
 class SchedulerTest : public testing::Test {
  protected:
@@ -54,23 +71,26 @@ class SchedulerTest : public testing::Test {
   void Finish(const std::vector<const Sequence*>& late = {}) {
     v1::StepResult result;
     result.set_step(scheduler_->steps().oldest().id.value());
-    for (const StepEntry& entry : scheduler_->steps().oldest().entries) {
+    const StepUnderWay& step = scheduler_->steps().oldest();
+    for (const StepEntry& entry : step.entries) {
       if (!entry.sample) continue;
       const auto is_it = [&](const Sequence* one) { return one->stay.id == entry.sequence; };
-      if (std::any_of(late.begin(), late.end(), is_it)) {
-        result.add_late(entry.sequence.value());
-        continue;
+      const bool is_late = std::any_of(late.begin(), late.end(), is_it);
+      if (is_late) result.add_late(entry.sequence.value());
+      const int32_t most = is_late ? before_late_ : entry.guesses + 1;
+      for (int32_t i = 0; i < most; ++i) {
+        v1::SampledToken* const sampled = result.add_sampled();
+        sampled->set_sequence(entry.sequence.value());
+        sampled->set_position(entry.end + i);
+        sampled->set_token(entry.end + i);
+        if (i < entry.guesses && step.guesses[entry.first_guess + i] != entry.end + i) break;
       }
-      v1::SampledToken* const sampled = result.add_sampled();
-      sampled->set_sequence(entry.sequence.value());
-      sampled->set_position(entry.end);
-      sampled->set_token(entry.end);
     }
     ASSERT_TRUE(scheduler_->steps().Check(result, 1 << 20).ok());
     std::vector<Scheduler::Sampled> sampled;
     scheduler_->Commit(&result, &sampled);
     for (const Scheduler::Sampled& s : sampled) {
-      if (s.sequence->output_tokens() == s.sequence->request.max_tokens) {
+      if (s.index + 1 == s.sequence->request.max_tokens) {
         scheduler_->Remove(s.sequence);
       }
     }
@@ -94,6 +114,7 @@ class SchedulerTest : public testing::Test {
     return counts;
   }
 
+  int32_t before_late_ = 0;  // tokens that are drawn of those that are late, of right guesses
   std::unique_ptr<Scheduler> scheduler_;
   std::vector<std::unique_ptr<Sequence>> sequences_;
 };

@@ -23,7 +23,7 @@ void StepTimeBound::BindForGenerating(bool empty) {
 
 void StepTimeBound::AddPrompt(int32_t first, int32_t count, bool ends) {
   if (!begun_) return;
-  load_.Add(first, count, ends);
+  load_.Add(first, count, ends ? 1 : 0);
   prompt_rows_ += count;
   if (ends && !seconds_max_.has_value()) Bind(/*stretch=*/1, /*empty=*/false);
 }
@@ -43,7 +43,7 @@ int32_t StepTimeBound::RowsInTime(int32_t first, int32_t behind, int32_t most) c
   if (!seconds_max_.has_value()) return most;
   const auto fits = [&](int32_t count) {
     LoadSum load = load_;
-    load.Add(first, count, count == behind);
+    load.Add(first, count, count == behind ? 1 : 0);
     const std::optional<double> seconds = times_->Predict(load.load());
     return !seconds.has_value() || *seconds <= *seconds_max_;
   };

@@ -31,7 +31,7 @@ class StepTimeBound {
   void Begin() { begun_ = true; }
   // What is in the step: `count` rows of a sequence that follow its first `first` tokens.
   // `sample`: the last of them becomes a token.
-  void Add(int32_t first, int32_t count, bool sample) { load_.Add(first, count, sample); }
+  void Add(int32_t first, int32_t count, bool sample) { load_.Add(first, count, sample ? 1 : 0); }
   // Somebody generates. `empty`: no row is in the step.
   void BindForGenerating(bool empty);
   // The step has rows of a prompt. `ends`: its first token waits for what is added from now on.

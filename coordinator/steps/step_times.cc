@@ -36,11 +36,11 @@ double PriorSeconds(const placement::StagePlacement& stage, const placement::Ste
 
 }  // namespace
 
-void LoadSum::Add(int32_t first, int32_t count, bool sample) {
+void LoadSum::Add(int32_t first, int32_t count, int32_t sampled) {
   rows_ += count;
   attended_ += double{1} * count * (first + (double{1} * count + 1) / 2);
   kv_tokens_ += double{1} * first + count;
-  if (sample) ++sampled_;
+  sampled_ += sampled;
 }
 
 placement::StepLoad LoadSum::load() const {

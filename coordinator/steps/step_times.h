@@ -24,9 +24,9 @@ namespace tutti::coordinator {
 // The load of a step, sequence by sequence.
 class LoadSum {
  public:
-  // `count` rows of a sequence that follow its first `first` tokens. `sample`: the last of them
-  // becomes a token.
-  void Add(int32_t first, int32_t count, bool sample);
+  // `count` rows of a sequence that follow its first `first` tokens; `sampled` of them become
+  // tokens.
+  void Add(int32_t first, int32_t count, int32_t sampled);
   placement::StepLoad load() const;
 
  private:

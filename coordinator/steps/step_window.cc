@@ -17,11 +17,10 @@ absl::Status CheckTokenId(int64_t token, int64_t vocab_size) {
       absl::StrCat("token ", token, " is not in the vocabulary of ", vocab_size));
 }
 
-absl::Status CheckSampled(const v1::SampledToken& sampled, const StepEntry& entry,
-                          int64_t vocab_size) {
-  if (sampled.position() != entry.end) {
+absl::Status CheckSampled(const v1::SampledToken& sampled, int32_t position, int64_t vocab_size) {
+  if (sampled.position() != position) {
     return absl::InvalidArgumentError(
-        absl::StrCat("position ", sampled.position(), " sampled, expected ", entry.end));
+        absl::StrCat("position ", sampled.position(), " sampled, expected ", position));
   }
   TUTTI_RETURN_IF_ERROR(CheckTokenId(sampled.token(), vocab_size));
   if (std::isnan(sampled.logprob())) {
@@ -90,11 +89,17 @@ absl::Status StepWindow::Check(const v1::StepResult& result, int64_t vocab_size)
   for (const StepEntry& entry : step->entries) {
     if (!entry.sample) continue;
     const uint64_t id = entry.sequence.value();
-    if (sampled < result.sampled_size() && result.sampled(sampled).sequence() == id) {
-      TUTTI_RETURN_IF_ERROR(Annotate(CheckSampled(result.sampled(sampled), entry, vocab_size),
+    // Whether a token is due behind those that it has: each that was guessed brings another.
+    bool due = true;
+    for (int32_t i = 0; due && sampled < result.sampled_size(); ++i, ++sampled) {
+      const v1::SampledToken& token = result.sampled(sampled);
+      if (token.sequence() != id) break;
+      TUTTI_RETURN_IF_ERROR(Annotate(CheckSampled(token, entry.end + i, vocab_size),
                                      absl::StrCat("step ", result.step(), ", sequence ", id)));
-      ++sampled;
-    } else if (poisoned < result.poisoned_size() && result.poisoned(poisoned) == id) {
+      due = i < entry.guesses && token.token() == step->guesses[entry.first_guess + i];
+    }
+    if (!due) continue;
+    if (poisoned < result.poisoned_size() && result.poisoned(poisoned) == id) {
       ++poisoned;
     } else if (undrawn < result.undrawn_size() && result.undrawn(undrawn).sequence() == id) {
       ++undrawn;

@@ -21,6 +21,9 @@ struct StepEntry {
   SequenceId sequence;
   int32_t end = 0;      // tokens of the sequence that are computed after the step
   bool sample = false;  // ... after which a token at that position is sampled
+  // Guesses behind them, in StepUnderWay::guesses, and the first one's place there.
+  int32_t guesses = 0;
+  size_t first_guess = 0;
 };
 
 struct StepUnderWay {
@@ -28,6 +31,7 @@ struct StepUnderWay {
   int32_t rows = 0;      // that all stages compute
   bool bounded = false;  // prompts wanted more than there was time for
   std::vector<StepEntry> entries;
+  std::vector<TokenId> guesses;  // of all entries
   // The state of a rebuild, which has no entries.
   struct Rebuild {
     LackingBlocks::Part part;
@@ -59,8 +63,9 @@ class StepWindow {
   uint64_t done() const { return last_id_.value() - steps_.size(); }
 
   // Whether a result is one that the oldest step can have, or the first after rebuilds: its number,
-  // the sequences it samples in order, their positions, tokens of the vocabulary. The result comes
-  // from another process and nothing in it is believed before this.
+  // the sequences it samples in order, their positions, tokens of the vocabulary; of a sequence
+  // with guesses as many tokens as were guessed right, and one. The result comes from another
+  // process and nothing in it is believed before this.
   absl::Status Check(const v1::StepResult& result, int64_t vocab_size) const;
 
  private:

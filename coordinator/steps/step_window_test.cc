@@ -141,5 +141,47 @@ TEST_F(StepWindowTest, KeepsStepsInOrder) {
   EXPECT_EQ(window_.Push()->id, StepId(1));
 }
 
+// Step 1 guesses 11 and 12 for the first sequence.
+class StepWindowGuessesTest : public StepWindowTest {
+ protected:
+  StepWindowGuessesTest() {
+    window_.Clear();
+    StepUnderWay* const step = window_.Push();
+    step->guesses = {1, 11, 12, 3};
+    step->entries = {
+        {.sequence = SequenceId(7), .end = 10, .sample = true, .guesses = 2, .first_guess = 1},
+        {.sequence = SequenceId(9), .end = 5, .sample = true}};
+  }
+  // The first sequence's tokens, and one of the other.
+  std::string Check(const std::vector<int32_t>& tokens, bool poisoned = false) {
+    v1::StepResult result;
+    result.set_step(1);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      Add(&result, 7, 10 + static_cast<int32_t>(i), tokens[i]);
+    }
+    if (poisoned) result.add_poisoned(7);
+    Add(&result, 9, 5, 11);
+    return std::string(window_.Check(result, kVocab).message());
+  }
+};
+
+TEST_F(StepWindowGuessesTest, AsManyTokensAsWereGuessedRightAndOne) {
+  EXPECT_EQ(Check({5}), "");
+  EXPECT_EQ(Check({11, 5}), "");
+  EXPECT_EQ(Check({11, 12, 5}), "");
+  EXPECT_EQ(Check({11}, /*poisoned=*/true), "") << "the row behind the guess lost its numbers";
+  EXPECT_EQ(Check({11, 12}, /*poisoned=*/true), "");
+  EXPECT_EQ(Check({}, /*poisoned=*/true), "");
+}
+
+TEST_F(StepWindowGuessesTest, NoOthers) {
+  EXPECT_THAT(Check({11}), HasSubstr("lacks sequence 7"));
+  EXPECT_THAT(Check({11, 12}), HasSubstr("lacks sequence 7"));
+  EXPECT_THAT(Check({5, 12}), HasSubstr("lacks sequence 9")) << "12 was drawn behind a wrong guess";
+  EXPECT_THAT(Check({11, 12, 5, 6}), HasSubstr("lacks sequence 9"));
+  EXPECT_THAT(Check({5}, /*poisoned=*/true), HasSubstr("names 3 sequences, expected 2"));
+  EXPECT_THAT(Check({11, 100}), HasSubstr("token 100"));
+}
+
 }  // namespace
 }  // namespace tutti::coordinator

@@ -88,7 +88,8 @@ def compile_protos(folder):
     """(their messages, their stubs, our messages, our stubs)"""
     with open(os.path.join(folder, "theirs.proto"), "w", encoding="utf-8") as file:
         file.write(THEIRS)
-    for root, name in ((folder, "theirs.proto"), (OURS, "tutti/v1/grammar.proto"), (OURS, "tutti/v1/generation.proto")):
+    for root, name in ((folder, "theirs.proto"), (OURS, "tutti/v1/grammar.proto"), (OURS, "tutti/v1/speculation.proto"),
+                       (OURS, "tutti/v1/generation.proto")):
         if protoc.main(["protoc", f"-I{root}", f"--python_out={folder}", f"--grpc_python_out={folder}", name]) != 0:
             raise RuntimeError(f"{name} does not compile")
     sys.path.insert(0, folder)

@@ -29,7 +29,8 @@ PROMPT = "Tell me something: "
 def stubs(folder):
     """The API's modules, made from its proto."""
     proto = os.path.join(SOURCE, "proto")
-    subprocess.run(["protoc", f"-I{proto}", f"--python_out={folder}", "tutti/v1/grammar.proto", "tutti/v1/generation.proto"],
+    subprocess.run(["protoc", f"-I{proto}", f"--python_out={folder}", "tutti/v1/grammar.proto", "tutti/v1/speculation.proto",
+                    "tutti/v1/generation.proto"],
                    check=True)
     sys.path.insert(0, folder)
     from tutti.v1 import generation_pb2  # noqa: E402

@@ -16,6 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/random.h"
+#include "coordinator/sequence.h"
+#include "coordinator/steps/guess_source.h"
 #include "model/config_json.h"
 #include "model/partition.h"
 #include "nlohmann/json.hpp"
@@ -143,7 +145,29 @@ std::vector<int> DrawRanks(Random* random, const std::string& dir, size_t stages
 struct Model {
   std::string dir;
   int32_t layers = 0;
-  std::vector<std::string> voices;  // of the workload, from the plainest cluster
+  std::vector<std::string> voices;                  // of the workload, from the plainest cluster
+  std::map<uint64_t, std::vector<TokenId>> tokens;  // of the same answers, by their seeds
+};
+
+// Guesses what the answers are, and one token in five wrongly.
+class AnswerGuesses : public coordinator::GuessSource {
+ public:
+  AnswerGuesses(uint64_t seed, const std::map<uint64_t, std::vector<TokenId>>* tokens)
+      : random_(seed, /*stream=*/2), tokens_(tokens) {}
+
+  void Guess(const coordinator::Sequence& sequence, int32_t most,
+             std::vector<TokenId>* guesses) override {
+    const std::vector<TokenId>& answer = tokens_->at(sequence.request.sampling.seed());
+    const auto have = static_cast<size_t>(sequence.output_tokens());
+    for (size_t i = have; i < answer.size() && i < have + static_cast<size_t>(most); ++i) {
+      guesses->push_back(random_.Chance(0.2) ? 7 : answer[i]);
+    }
+  }
+  void Forget(const coordinator::Sequence&) override {}
+
+ private:
+  Random random_;
+  const std::map<uint64_t, std::vector<TokenId>>* const tokens_;
 };
 
 class MetamorphicTest : public ::testing::Test {
@@ -163,6 +187,8 @@ class MetamorphicTest : public ::testing::Test {
         const Answer answer = plain.Generate(request);
         CHECK(answer.status.ok()) << name << ": " << answer.status.ToString();
         model.voices.push_back(Voice(answer));
+        std::vector<TokenId>& tokens = model.tokens[request.sampling().seed()];
+        for (const v1::OutputToken& token : answer.tokens) tokens.push_back(token.id());
       }
     }
   }
@@ -192,13 +218,19 @@ class MetamorphicTest : public ::testing::Test {
     options.engine.enable_prefix_caching = random.Chance(0.8);
     // Sometimes so little KV room that sequences must take turns.
     if (random.Chance(0.3)) options.engine.kv_tokens_max = 320;
+    AnswerGuesses guesses(seed, &model.tokens);
+    options.engine.guess_source = &guesses;
+    options.engine.guesses_stretch = 100;
+    if (random.Chance(0.8))
+      options.engine.guesses_max = static_cast<int32_t>(random.Between(1, 15));
     const std::string drawn = absl::StrCat(
         "seed ", seed, ": ", which->first, ", layers ", absl::StrJoin(options.layers, "+"),
         ", ranks ", absl::StrJoin(options.ranks, "+"), ", ", options.threads,
         " threads, blocks of ", options.engine.block_size, ", budget ",
         options.engine.max_batch_tokens, ", chunk ", options.engine.chunk_tokens, ", ",
         options.engine.max_sequences, " at once, KV ", options.engine.kv_tokens_max,
-        options.engine.enable_prefix_caching ? ", prefixes cached" : ", nothing cached");
+        options.engine.enable_prefix_caching ? ", prefixes cached" : ", nothing cached", ", ",
+        options.engine.guesses_max, " guesses");
     SCOPED_TRACE(drawn);
     std::printf("%s\n", drawn.c_str());
     InProcessCluster cluster(options);
@@ -208,6 +240,7 @@ class MetamorphicTest : public ::testing::Test {
       for (size_t i = 0; i < answers.size(); ++i) {
         EXPECT_EQ(Voice(answers[i]), model.voices[i]) << "request " << i << " " << time;
         cached_tokens_ += answers[i].finish.usage().cached_prompt_tokens();
+        accepted_tokens_ += answers[i].finish.usage().accepted_tokens();
       }
       if (!options.engine.enable_prefix_caching) break;
     }
@@ -215,7 +248,8 @@ class MetamorphicTest : public ::testing::Test {
   }
 
   static std::map<std::string, Model>* models_;
-  uint64_t cached_tokens_ = 0;  // found by the cases so far
+  uint64_t cached_tokens_ = 0;    // found by the cases so far
+  uint64_t accepted_tokens_ = 0;  // guessed right
 };
 std::map<std::string, Model>* MetamorphicTest::models_ = nullptr;
 
@@ -230,6 +264,7 @@ TEST_F(MetamorphicTest, NothingButTheRequestChangesTheAnswer) {
   }
   if (cases >= 12) {
     EXPECT_GT(cached_tokens_, 200 * cases) << "hardly anything was shared";
+    EXPECT_GT(accepted_tokens_, 30 * cases) << "hardly anything was guessed";
   }
 }
 

@@ -57,6 +57,11 @@ const std::vector<Case>& Cases() {
       {.name = "ChargeReplay", .fail_point = "coordinator.charge_replay"},
       {.name = "StaleWelcome", .fail_point = "coordinator.stale_incarnation"},
       {.name = "StaleIncarnation", .fail_point = "worker.stale_incarnation"},
+      {.name = "FirstGuessUnverified", .fail_point = "worker.first_guess_unverified"},
+      {.name = "KeepGuessedCounts", .fail_point = "worker.keep_guessed_counts"},
+      {.name = "GuessBorder", .fail_point = "coordinator.guess_border"},
+      {.name = "PublishRejected", .fail_point = "coordinator.publish_rejected"},
+      {.name = "GuessBeyondStop", .fail_point = "coordinator.guess_beyond_stop"},
       {.name = "StaleExchange", .oracle = {.stale_exchange = true}},
       {.name = "StaleSampling", .oracle = {.stale_sampling = true}},
       {.name = "ShortContext", .oracle = {.short_context = true}}};

@@ -50,13 +50,16 @@ TEST(SimulationTest, EverySeedKeepsThePromises) {
     sum.epochs += report.epochs;
     sum.exchanges += report.exchanges;
     sum.rebuilt_tokens += report.rebuilt_tokens;
+    sum.guesses += report.guesses;
+    sum.right_guesses += report.right_guesses;
   }
   const std::string text =
       absl::StrCat(last - first + 1, " seeds: ", sum.requests, " requests, ", sum.ended_well,
                    " ended well, ", sum.tokens, " tokens, ", sum.plans, " steps, ", sum.preemptions,
                    " preemptions, ", sum.hit_tokens, " tokens found cached, ", sum.evictions,
                    " evictions, ", sum.epochs, " epochs, ", sum.stale_frames, " stale frames, ",
-                   sum.exchanges, " exchanges of ranks, ", sum.rebuilt_tokens, " tokens rebuilt");
+                   sum.exchanges, " exchanges of ranks, ", sum.rebuilt_tokens, " tokens rebuilt, ",
+                   sum.right_guesses, " of ", sum.guesses, " guesses right");
   RecordProperty("summary", text);
   printf("%s\n", text.c_str());
   if (only > 0 || last < kSeeds) return;
@@ -69,6 +72,9 @@ TEST(SimulationTest, EverySeedKeepsThePromises) {
   EXPECT_GT(sum.epochs, last + last / 4);
   EXPECT_GT(sum.exchanges, last * 16);
   EXPECT_GT(sum.rebuilt_tokens, last);
+  EXPECT_GT(sum.guesses, last * 16);
+  EXPECT_GT(sum.right_guesses, last * 8);
+  EXPECT_GT(sum.guesses - sum.right_guesses, last * 8);
 }
 
 // Seeds beyond those above that found something once: steps that a slowed worker takes seconds for;

@@ -30,6 +30,9 @@ std::string ScheduledText(const v1::ScheduledSequence& scheduled) {
     absl::StrAppend(&text, " blocks ", BlocksText(scheduled.new_blocks()));
   }
   if (scheduled.sample()) absl::StrAppend(&text, " sample");
+  if (scheduled.guesses_size() > 0) {
+    absl::StrAppend(&text, " guesses ", absl::StrJoin(scheduled.guesses(), ","));
+  }
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "worker/sampling/verification.h"
 #include "worker/sequence_table.h"
 
 namespace tutti::tests {
@@ -31,7 +32,8 @@ OracleAllowed AllowedBy(const worker::SequenceState& sequence, int32_t vocab_siz
 
 // Some masks are late, the same ones at every rank.
 bool IsLate(const worker::Batch& batch, const worker::SequenceState& sequence) {
-  return Digest(batch.step.value(), sequence.id.value()) % 6 == 0;
+  const uint64_t row = Digest(batch.step.value(), sequence.id.value());
+  return Digest(row, sequence.tokens.size()) % 6 == 0;
 }
 
 }  // namespace
@@ -122,27 +124,36 @@ void OracleStage::RunLayer(int64_t layer, const worker::Batch& batch) {
 }
 
 void OracleStage::SampleRows(const worker::Batch& batch, std::vector<v1::SampledToken>* sampled) {
+  const std::span<const worker::SampleRow> rows = batch.sample_rows;
   std::vector<v1::SequenceSampling> sampling;
-  for (size_t i = 0; i < batch.sample_rows.size(); ++i) {
-    const worker::SampleRow& row = batch.sample_rows[i];
-    sampling.push_back(row.sequence->sampling);
-    const bool stale = bugs_.stale_sampling && i < last_sampling_.size();
-    const std::span<const TokenId> tokens(row.sequence->tokens);
-    const auto output = tokens.subspan(static_cast<size_t>(row.sequence->prompt_tokens));
-    sampled->push_back(OracleSample(x_[row.row], static_cast<int32_t>(tokens.size()),
-                                    CountsDigest(*row.sequence), output,
-                                    stale ? last_sampling_[i] : sampling.back(), vocab_size_,
-                                    AllowedBy(*row.sequence, vocab_size_)));
-    sampled->back().set_sequence(row.sequence->id.value());
-    if (row.sequence->grammar != nullptr && IsLate(batch, *row.sequence)) {
-      sampled->back().set_token(worker::kLateToken);
-    }
-    if (dies_ != nullptr && shard_.rank() == 0 &&
-        OracleKills(sampling.back(), static_cast<int32_t>(output.size()))) {
-      *dies_ = true;
+  for (const worker::SampleRow& row : rows) sampling.push_back(row.sequence->sampling);
+  worker::Verification verification(rows, sampled);
+  for (auto due = verification.Next(rows.size()); due.size() > 0;
+       due = verification.Next(rows.size())) {
+    for (size_t i = due.begin; i < due.end; ++i) {
+      const bool stale = bugs_.stale_sampling && i < last_sampling_.size();
+      sampled->push_back(SampleRow(batch, rows[i], stale ? last_sampling_[i] : sampling[i]));
     }
   }
   last_sampling_ = std::move(sampling);
+}
+
+v1::SampledToken OracleStage::SampleRow(const worker::Batch& batch, const worker::SampleRow& row,
+                                        const v1::SequenceSampling& sampling) {
+  const std::span<const TokenId> tokens(row.sequence->tokens);
+  const std::span<const TokenId> output = row.sequence->output();
+  v1::SampledToken token =
+      OracleSample(x_[row.row], static_cast<int32_t>(tokens.size()), CountsDigest(*row.sequence),
+                   output, sampling, vocab_size_, AllowedBy(*row.sequence, vocab_size_));
+  token.set_sequence(row.sequence->id.value());
+  if (row.sequence->grammar != nullptr && IsLate(batch, *row.sequence)) {
+    token.set_token(worker::kLateToken);
+  }
+  if (dies_ != nullptr && shard_.rank() == 0 &&
+      OracleKills(row.sequence->sampling, static_cast<int32_t>(output.size()))) {
+    *dies_ = true;
+  }
+  return token;
 }
 
 }  // namespace tutti::tests

@@ -42,6 +42,8 @@ class OracleStage : public worker::StageRunner {
   void RunLayer(int64_t layer, const worker::Batch& batch);
   uint64_t StepDigest(const worker::Batch& batch) const;
   void SampleRows(const worker::Batch& batch, std::vector<v1::SampledToken>* sampled);
+  v1::SampledToken SampleRow(const worker::Batch& batch, const worker::SampleRow& row,
+                             const v1::SequenceSampling& sampling);
 
   const v1::AssignShard shard_;
   const int32_t vocab_size_;

@@ -98,7 +98,7 @@ std::string PlanAuditor::CheckRebuild(const v1::ScheduledSequence& scheduled) {
     }
     Block& block = blocks_[id];
     const bool full = (i + 1) * options_->block_size <= end;
-    if (block.content == 0 || (full && block.content != Content(known, i))) {
+    if ((block.content == 0 && block.guessed == 0) || (full && !Holds(block, known, i))) {
       return absl::StrCat("rebuilds block ", id, " that does not hold its tokens");
     }
     ++block.holders;
@@ -127,27 +127,57 @@ std::string PlanAuditor::CheckScheduled(const v1::ScheduledSequence& scheduled) 
     Block& last = blocks_[known.blocks[known.computed / options_->block_size]];
     if (last.holders == 1) last.content = 0;
   }
-  if (scheduled.first() != known.computed) {
-    return absl::StrCat("goes on at ", scheduled.first(), " instead of ", known.computed);
-  }
+  const std::string not_right = TakeGuesses(scheduled, &known);
+  if (!not_right.empty()) return not_right;
   const int32_t chunk =
       options_->chunk_tokens > 0 ? options_->chunk_tokens : options_->max_batch_tokens;
-  if (scheduled.count() < 1 || scheduled.count() > chunk) {
-    return absl::StrCat("computes ", scheduled.count());
-  }
-  const int32_t end = known.computed + scheduled.count();
+  const int32_t count = scheduled.count() - scheduled.guesses_size();
+  if (count < 1 || count > chunk) return absl::StrCat("computes ", count);
+  const int32_t end = known.computed + count;
   if (end > static_cast<int32_t>(known.tokens.size())) {
     return "computes tokens that were never sampled";
   }
-  if (end > static_cast<int32_t>(known.blocks.size()) * options_->block_size) {
+  const int32_t rows_end = end + scheduled.guesses_size();
+  if (rows_end > static_cast<int32_t>(known.blocks.size()) * options_->block_size) {
     return "computes without blocks";
   }
   if (scheduled.sample() != (end == static_cast<int32_t>(known.tokens.size()))) {
     return "samples at the wrong time";
   }
-  const std::string wrong = Write(end, known);
+  std::string wrong = Write(end, known);
   known.computed = end;
+  known.guesses.assign(scheduled.guesses().begin(), scheduled.guesses().end());
+  guesses_ += known.guesses.size();
+  for (int32_t at = end; at < rows_end && wrong.empty(); ++at) {
+    const Block& block = blocks_[known.blocks[at / options_->block_size]];
+    if (block.holders != 1 || block.content != 0) wrong = "guesses into a block that others read";
+  }
+  WriteGuesses(known);
   return wrong;
+}
+
+// What the last step guessed right is computed.
+std::string PlanAuditor::TakeGuesses(const v1::ScheduledSequence& scheduled, Known* known) {
+  const int32_t right = scheduled.first() - known->computed;
+  if (right < 0 || right > static_cast<int32_t>(known->guesses.size())) {
+    return absl::StrCat("goes on at ", scheduled.first(), " instead of ", known->computed);
+  }
+  for (int32_t i = 0; i < right; ++i) {
+    const auto at = static_cast<size_t>(known->computed + i);
+    if (at >= known->tokens.size() || known->tokens[at] != known->guesses[i]) {
+      return absl::StrCat("takes guess ", i, " that was wrong");
+    }
+  }
+  right_guesses_ += static_cast<uint64_t>(right);
+  for (; known->computed < scheduled.first(); ++known->computed) {
+    if ((known->computed + 1) % options_->block_size != 0) continue;
+    const size_t index = static_cast<size_t>(known->computed) / options_->block_size;
+    Block& block = blocks_[known->blocks[index]];
+    block.content = Content(known->tokens, index);
+    block.guessed = 0;
+  }
+  known->guesses.clear();
+  return "";
 }
 
 std::string PlanAuditor::AddBlock(int32_t block, Known* known) {
@@ -157,13 +187,13 @@ std::string PlanAuditor::AddBlock(int32_t block, Known* known) {
   Block& added = blocks_[block];
   const size_t index = known->blocks.size();
   if (static_cast<int32_t>(index + 1) * options_->block_size <= known->cached) {
-    if (added.content != Content(*known, index)) {
+    if (!Holds(added, *known, index)) {
       return absl::StrCat("shares block ", block, " that does not hold its tokens");
     }
   } else if (added.holders > 0) {
     return absl::StrCat("gets block ", block, " of another sequence");
   } else {
-    added.content = 0;
+    added.content = added.guessed = 0;
   }
   ++added.holders;
   known->blocks.push_back(block);
@@ -177,15 +207,33 @@ std::string PlanAuditor::Write(int32_t end, const Known& known) {
     if (block.holders != 1 || block.content != 0) {
       return absl::StrCat("writes block ", known.blocks[index], " that others read");
     }
-    if ((at + 1) % options_->block_size == 0) block.content = Content(known, index);
+    block.guessed = 0;
+    if ((at + 1) % options_->block_size == 0) block.content = Content(known.tokens, index);
   }
   return "";
 }
 
-uint64_t PlanAuditor::Content(const Known& known, size_t block) const {
+// Blocks that are full of tokens and guesses hold them: when these were right, the block may be
+// shared before the sequence is planned again.
+void PlanAuditor::WriteGuesses(const Known& known) {
+  std::vector<TokenId> tokens = known.tokens;
+  tokens.insert(tokens.end(), known.guesses.begin(), known.guesses.end());
+  for (size_t at = known.tokens.size(); at < tokens.size(); ++at) {
+    const size_t index = at / options_->block_size;
+    const bool full = (at + 1) % options_->block_size == 0;
+    blocks_[known.blocks[index]].guessed = full ? Content(tokens, index) : 0;
+  }
+}
+
+bool PlanAuditor::Holds(const Block& block, const Known& known, size_t index) const {
+  const uint64_t content = Content(known.tokens, index);
+  return block.content == content || block.guessed == content;
+}
+
+uint64_t PlanAuditor::Content(const std::vector<TokenId>& tokens, size_t block) const {
   uint64_t digest = 1;
   for (size_t i = 0; i < (block + 1) * options_->block_size; ++i) {
-    digest = Digest(digest, static_cast<uint64_t>(known.tokens[i]));
+    digest = Digest(digest, static_cast<uint64_t>(tokens[i]));
   }
   return digest;
 }

@@ -30,6 +30,9 @@ class PlanAuditor {
   uint64_t plans() const { return plans_; }
   uint64_t rows() const { return rows_; }
   int64_t largest_bytes() const { return largest_bytes_; }
+  uint64_t guesses() const { return guesses_; }
+  // As later plans say.
+  uint64_t right_guesses() const { return right_guesses_; }
 
  private:
   struct Known {
@@ -37,18 +40,24 @@ class PlanAuditor {
     int32_t computed = 0;
     int32_t cached = 0;  // where it began
     std::vector<int32_t> blocks;
+    std::vector<TokenId> guesses;  // of its last step
   };
   struct Block {
     int32_t holders = 0;
     uint64_t content = 0;  // a digest of all tokens up to its end; 0: not full
+    uint64_t guessed = 0;  // the same where some of its tokens are guesses, which may be right
   };
 
   std::string CheckPrompts(const v1::StepPlan& plan);
   std::string CheckRebuild(const v1::ScheduledSequence& scheduled);
+  std::string TakeGuesses(const v1::ScheduledSequence& scheduled, Known* known);
   std::string CheckScheduled(const v1::ScheduledSequence& scheduled);
   std::string AddBlock(int32_t block, Known* known);
   std::string Write(int32_t end, const Known& known);
-  uint64_t Content(const Known& known, size_t block) const;
+  void WriteGuesses(const Known& known);
+  uint64_t Content(const std::vector<TokenId>& tokens, size_t block) const;
+  // Whether a block holds the tokens of the sequence's block.
+  bool Holds(const Block& block, const Known& known, size_t index) const;
 
   const SimOptions* const options_;
   uint64_t last_step_ = 0;
@@ -57,6 +66,8 @@ class PlanAuditor {
   uint64_t plans_ = 0;
   uint64_t rows_ = 0;
   int64_t largest_bytes_ = 0;
+  uint64_t guesses_ = 0;
+  uint64_t right_guesses_ = 0;
   // Plans in a row, without a row of a prompt although one was far behind.
   int32_t plans_without_prompt_ = 0;
 };

@@ -51,6 +51,8 @@ void PlanWatch::Fill(SimReport* report) const {
   for (const auto& [pipeline, audit] : audits_) {
     report->plans += audit.auditor.plans();
     report->rows += audit.auditor.rows();
+    report->guesses += audit.auditor.guesses();
+    report->right_guesses += audit.auditor.right_guesses();
     report->plan_bytes = std::max(report->plan_bytes, audit.auditor.largest_bytes());
   }
 }

@@ -19,7 +19,7 @@ constexpr int64_t kSharedPrefixes = 3;
 constexpr uint64_t kSharedStream = 100;
 constexpr int64_t kSimOutputsMax = 6;
 // Limits on what is drawn have randomness of their own.
-constexpr uint64_t kMaskStream = 200, kGrammarStream = 300;
+constexpr uint64_t kMaskStream = 200, kGrammarStream = 300, kGuessStream = 400;
 constexpr Duration kDeadlineSlack = std::chrono::milliseconds(5);
 
 std::string Name(RequestId request) { return absl::StrCat("request ", request.value()); }
@@ -35,7 +35,8 @@ SimClients::SimClients(const SimOptions* options, SimQueue* queue, EventCallback
       deaths_(deaths),
       random_(options->seed, /*stream=*/2),
       masks_(options->seed, kMaskStream),
-      grammars_(options->seed, kGrammarStream) {}
+      grammars_(options->seed, kGrammarStream),
+      guesses_(options->seed, kGuessStream) {}
 
 SimClients::Client SimClients::Draw() {
   Client client;
@@ -58,6 +59,9 @@ SimClients::Client SimClients::Draw() {
   }
   DrawMask(&request);
   if (options_->plan_bytes_max == coordinator::kPlanBytesMax) DrawSimGrammar(&grammars_, &request);
+  if (guesses_.Chance(0.2)) {
+    request.guesses_max = static_cast<int32_t>(guesses_.Between(0, coordinator::kGuessesMax));
+  }
   if (random_.Chance(0.3)) request.priority = static_cast<int32_t>(random_.Between(-2, 2));
   request.tenant.low = static_cast<uint64_t>(random_.Between(0, 3));
   if (random_.Chance(0.1)) client.stop_after = static_cast<int32_t>(random_.Between(1, 8));

@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,12 @@ class SimClients {
   void Storm();
   // The coordinator is gone: all streams break, and go on with the one that leads now.
   void GoElsewhere();
+  // The whole right output of a request; empty: it is unknown.
+  std::span<const v1::SampledToken> RightOf(RequestId id) const {
+    const auto found = requests_.find(id);
+    if (found == requests_.end()) return {};
+    return found->second.right;
+  }
   bool AllEnded() const { return open_ == 0; }
   std::string Open() const;
   uint64_t ended_well() const { return ended_well_; }
@@ -105,7 +112,7 @@ class SimClients {
   const EventCallback to_engine_;
   const FailCallback fail_;
   const SimDeaths* const deaths_;
-  Random random_, masks_, grammars_;
+  Random random_, masks_, grammars_, guesses_;
   // A conversation so far: a prompt and its right answer.
   struct Conversation {
     int32_t tenant = 0;

@@ -16,6 +16,7 @@
 #include "tests/support/sim_clients.h"
 #include "tests/support/sim_faults.h"
 #include "tests/support/sim_former.h"
+#include "tests/support/sim_guesses.h"
 #include "tests/support/sim_mailbox.h"
 #include "tests/support/sim_worker.h"
 
@@ -45,7 +46,8 @@ class Cluster : public SimWorld {
   explicit Cluster(const SimOptions& options)
       : options_(options),
         random_(options.seed, /*stream=*/3),
-        engine_(std::make_unique<coordinator::Engine>(options.Engine())),
+        guesses_(&options_, &clients_),
+        engine_(std::make_unique<coordinator::Engine>(options_.Engine(&guesses_))),
         clients_(
             &options_, &queue_, [this](coordinator::Event event) { Post(std::move(event)); },
             [this](const std::string& what) { Fail(what); }, &deaths_),
@@ -98,6 +100,7 @@ class Cluster : public SimWorld {
   const SimOptions options_;
   SimQueue queue_;
   Random random_;
+  SimGuesses guesses_;
   std::unique_ptr<coordinator::Engine> engine_;
   uint32_t incarnation_ = 0;                 // of engine_
   std::unique_ptr<SimFormerLeader> former_;  // null: nobody led before
@@ -107,10 +110,9 @@ class Cluster : public SimWorld {
   std::vector<std::unique_ptr<SimWorker>> workers_;
   SimFaults faults_;
   std::map<coordinator::LinkKey, EngineLink> links_;
-  uint64_t last_link_ = 0;
+  uint64_t last_link_ = 0, wakes_ = 0;
   SimMailbox mailbox_;
   Instant wake_at_ = kInstantNever;
-  uint64_t wakes_ = 0;
   std::vector<coordinator::Action> actions_;
   PlanWatch plan_watch_;
   bool serving_ = false;
@@ -186,9 +188,7 @@ void Cluster::Apply(coordinator::Action& action) {
 void Cluster::Apply(coordinator::SendToWorker& send) {
   EngineLink& link = links_[send.link];
   const auto rows = plan_watch_.Check(link.worker->id(), &link.plans, send.frame);
-  if (rows.has_value()) {
-    report_.trace = Digest(report_.trace, static_cast<uint64_t>(*rows));
-  }
+  if (rows.has_value()) report_.trace = Digest(report_.trace, static_cast<uint64_t>(*rows));
   link.pipe->Send([worker = link.worker, key = send.link, frame = std::move(send.frame)]() mutable {
     worker->OnFrame(key, std::move(frame));
   });
@@ -249,7 +249,7 @@ void Cluster::Lead() {
 void Cluster::TakeOver() {
   former_ = std::make_unique<SimFormerLeader>(std::move(engine_), mailbox_.Drain(), queue_.now());
   for (auto& [key, link] : links_) link.of_former = true;
-  engine_ = std::make_unique<coordinator::Engine>(options_.Engine());
+  engine_ = std::make_unique<coordinator::Engine>(options_.Engine(&guesses_));
   Lead();
   clients_.GoElsewhere();
   for (const auto& worker : workers_) {

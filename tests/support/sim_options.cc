@@ -93,6 +93,15 @@ void DrawResets(SimOptions* options) {
   options->killer_chance = random.Chance(0.5) ? 0 : 0.2;
 }
 
+// None, few and many, wrong and right; some however long steps become by them.
+void DrawGuesses(SimOptions* options) {
+  Random random(options->seed, /*stream=*/10);
+  if (random.Chance(0.5)) return;
+  options->guesses_max = static_cast<int32_t>(random.Between(1, coordinator::kGuessesMax));
+  options->guess_right_chance = random.Chance(0.2) ? 1 : random.Uniform();
+  if (random.Chance(0.7)) options->guesses_stretch = 100;
+}
+
 // With randomness of their own, so that the other draws are what they were before.
 void DrawApart(SimOptions* options) {
   DrawKeptRows(options);
@@ -100,6 +109,7 @@ void DrawApart(SimOptions* options) {
   DrawTarget(options);
   DrawClasses(options);
   DrawResets(options);
+  DrawGuesses(options);
 }
 
 }  // namespace
@@ -158,7 +168,7 @@ void StaySlow(SimOptions* options) {
   options->cancel_chance = options->deadline_chance = options->killer_chance = 0;
 }
 
-coordinator::EngineOptions SimOptions::Engine() const {
+coordinator::EngineOptions SimOptions::Engine(coordinator::GuessSource* guesses) const {
   coordinator::EngineOptions options;
   // Four ranks share no fewer ids; only the first kSimVocab are ever used.
   options.model = TinyModel(num_layers, ranked() ? 4 * model::kVocabSplitRows : kSimVocab);
@@ -178,6 +188,9 @@ coordinator::EngineOptions SimOptions::Engine() const {
   options.max_batch_tokens = max_batch_tokens;
   options.chunk_tokens = chunk_tokens;
   options.itl_target = itl_target;
+  options.guess_source = guesses;
+  options.guesses_max = guesses_max;
+  options.guesses_stretch = guesses_stretch;
   options.max_sequences = max_sequences;
   options.max_waiting = max_waiting;
   options.plan_bytes_max = plan_bytes_max;
@@ -201,8 +214,8 @@ std::string SimOptions::Text() const {
       prefix_caching ? ", cached" : ", not cached",
       partial_recompute ? absl::StrCat(", rows kept ", kept_rows_bytes) : ", none kept", ", batch ",
       max_batch_tokens, ", chunk ", chunk_tokens, ", target ", Milliseconds(itl_target), " ms, ",
-      max_sequences, " sequences, ", num_requests, " requests, ", faults, " faults, ", stalls,
-      " stalls, ", resets, " resets",
+      guesses_max, " guesses, right with ", guess_right_chance, ", ", max_sequences, " sequences, ",
+      num_requests, " requests, ", faults, " faults, ", stalls, " stalls, ", resets, " resets",
       takeover_after > Duration::zero()
           ? absl::StrCat(", taken over after ", Milliseconds(takeover_after), " ms")
           : "");

@@ -45,6 +45,12 @@ struct SimOptions {
   bool uneven_memory = false;
   bool two_classes = false;  // not all workers can compute the best class of the others
 
+  // Guesses of a sequence in a step at most, the chance that one is right, and by how much they may
+  // lengthen a step for others.
+  int32_t guesses_max = 0;
+  double guess_right_chance = 0;
+  double guesses_stretch = coordinator::kGuessesStretch;
+
   // The load.
   int32_t num_requests = 20;
   int32_t prompt_tokens_max = 40;
@@ -78,7 +84,7 @@ struct SimOptions {
 
   OracleBugs oracle_bugs;  // of the simulated workers; the engine has fail points
 
-  coordinator::EngineOptions Engine() const;
+  coordinator::EngineOptions Engine(coordinator::GuessSource* guesses) const;
   // Ranks of all stages together.
   int32_t WorkersOfPipeline() const;
   bool ranked() const { return WorkersOfPipeline() > num_stages; }

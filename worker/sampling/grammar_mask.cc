@@ -24,7 +24,9 @@ void GrammarMask::FindLate(std::span<const SampleRow> rows, const ProgressCallba
   const auto is_there = [](const SampleRow& row) {
     return row.sequence->grammar == nullptr || row.sequence->grammar->IsReady();
   };
-  const bool others = std::any_of(rows.begin(), rows.end(), is_there);
+  // Behind a guess others of the step have been drawn.
+  const bool others = std::any_of(rows.begin(), rows.end(), is_there) ||
+                      (!rows.empty() && rows.front().goes_on != nullptr);
   const Duration patience = others ? Duration(kLateMaskGrace) : Duration(kLateMaskPatience);
   const Instant until = std::chrono::steady_clock::now() + patience;
   for (const SampleRow& row : rows) {

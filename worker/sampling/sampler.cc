@@ -165,7 +165,7 @@ absl::Status Sampler::SampleRowInto(const Row& row, RowAnswer* answer, v1::Sampl
   const SequenceState& sequence = row.sequence;
   token->set_sequence(sequence.id.value());
   token->set_position(static_cast<int32_t>(sequence.tokens.size()));
-  token->set_token(answer->raw.state == RowBest::kLate ? kLateToken : -1);
+  token->set_token(answer->raw.state == RowBest::kLate ? kLateToken : kTokenOfNoNumbers);
   if (answer->raw.state == RowBest::kLate) return absl::OkStatus();
   if (answer->raw.state != RowBest::kNumber || answer->best.state != RowBest::kNumber) {
     EndByGrammar(sequence, *answer);

@@ -7,6 +7,7 @@ from typing import Any
 from . import _messages
 from .types import Asked, Message, Sampling
 
+_SPECULATION = {"off": 1, "lookup": 2}  # Speculation.Mode
 _OTHERS = Asked.__annotations__.keys() - Sampling.__annotations__.keys()
 
 
@@ -26,6 +27,10 @@ def build(prompt: str | None, asked: Asked, tenant: str | bytes | None = None) -
         request.tenant = tenant.encode() if isinstance(tenant, str) else tenant
     salt = asked.get("cache_salt", b"")
     request.cache_salt = salt.encode() if isinstance(salt, str) else salt
+    if speculation := asked.get("speculation"):
+        if speculation not in _SPECULATION:
+            raise ValueError(f"speculation is {speculation!r}, must be 'off' or 'lookup'")
+        request.speculation.mode = _SPECULATION[speculation]
     request.truncate_prompt_tokens = asked.get("truncate_prompt_tokens", 0)
     if asked.get("split_special_tokens"):
         request.text_reading.split_special_tokens = True

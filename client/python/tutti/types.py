@@ -3,7 +3,7 @@ import dataclasses
 import enum
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 Path = str | os.PathLike[str]
 
@@ -172,6 +172,7 @@ class Asked(Sampling, total=False):
     json_blanks: bool            # of the first two: blanks may stand between the parts
     truncate_prompt_tokens: int  # only so many of the prompt's last tokens are the prompt
     cache_salt: str | bytes      # cached prompts are found by requests with the same salt only
+    speculation: Literal["off", "lookup"]  # whether next tokens are guessed: the answer is the same
     n: int                       # outputs, 1 by default
     model: str                   # refused if it is not the one that is served
     priority: int                # lower goes first

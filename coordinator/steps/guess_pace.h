@@ -1,0 +1,31 @@
+// How many tokens of a sequence it is worth to guess: more while guesses are right, fewer when they
+// are wrong, none for a while after several in a row that were.
+//
+// Thread: the engine's.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti::coordinator {
+
+class GuessPace {
+ public:
+  // Guesses for its next step; 0: none. Asked once for each step in which it might guess, which is
+  // what a pause is counted in.
+  int32_t Next();
+  // The tokens that so many guesses bring, by those of late; without the one that comes anyway.
+  double Expected(int32_t guesses) const;
+  // `right` of so many guesses were.  REQUIRES: 0 <= right <= guesses, guesses > 0
+  void OnVerified(int32_t guesses, int32_t right);
+
+ private:
+  static constexpr int16_t kFirst = 4;
+
+  float chance_ = 0.5F;  // that a guess is right, if those before it are
+  int16_t wanted_ = kFirst;
+  int16_t misses_ = 0;  // verifications in a row of which no guess was right
+  int16_t pause_ = 0;   // steps for which nothing is guessed
+  int16_t next_pause_ = 0;
+};
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,28 @@
+// Where guesses of a sequence's next tokens come from. A guess changes no token: the worker that
+// samples computes its row beside that of the last token, and takes it only where it has drawn the
+// same (worker/sampling/verification.h). So a source may forget, be wrong, and say different things
+// of the same tokens.
+//
+// Thread: the engine's.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace tutti::coordinator {
+
+struct Sequence;  // coordinator/sequence.h
+
+class GuessSource {
+ public:
+  virtual ~GuessSource() = default;
+  // Appends at most `most` tokens that may follow those of a sequence that runs, in order. Asked in
+  // every step in which it may guess.  REQUIRES: most > 0
+  virtual void Guess(const Sequence& sequence, int32_t most, std::vector<TokenId>* guesses) = 0;
+  // The sequence runs no more; it may come again. One that is not known here is none to forget.
+  virtual void Forget(const Sequence& sequence) = 0;
+};
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,112 @@
+// Guesses: which sequences have some in a step, and how many.
+#include <algorithm>
+
+#include "base/fail_point.h"
+#include "coordinator/limits.h"
+#include "coordinator/steps/scheduler.h"
+
+namespace tutti::coordinator {
+
+// Nothing is guessed where anybody has fewer rows, blocks or bytes of the plan than he wants.
+bool Scheduler::MayGuess() const {
+  return guess_source_ != nullptr && alone_ == nullptr && scratch_.budget > 0 &&
+         !scratch_.preempted && !scratch_.out_of_time && !scratch_.out_of_plan &&
+         scratch_.rows.size() <= kGuessingSequencesMax;
+}
+
+// What a sequence may have, but for time: at most all of its output but the last token, which comes
+// of the last guess.
+int32_t Scheduler::GuessesWanted(const Row& row) const {
+  const Sequence& sequence = *row.sequence;
+  if (row.count != 1 || sequence.behind() != 1 || sequence.stay.late > 0) return 0;
+  if (!sequence.suspicion.empty()) return 0;
+  const Request& request = sequence.request;
+  return std::min({request.guesses_max.value_or(options_.guesses_max), kGuessesMax,
+                   guesses_in_plan_, request.max_tokens - sequence.output_tokens() - 1});
+}
+
+void Scheduler::Guess() {
+  if (!MayGuess()) return;
+  for (Row& row : scratch_.rows) {
+    const int32_t most = GuessesWanted(row);
+    if (most <= 0) continue;
+    const int32_t wanted = std::min(most, row.sequence->guess_pace.Next());
+    if (wanted <= 0) continue;
+    row.first_guess = scratch_.guesses.size();
+    guess_source_->Guess(*row.sequence, wanted, &scratch_.guesses);
+    CutGuesses(&row);
+  }
+  if (scratch_.guesses.empty()) return;
+  const int32_t most = GuessesInTime();
+  for (Row& row : scratch_.rows) KeepGuesses(most, &row);
+}
+
+// Behind a token that ends the output nothing comes.
+void Scheduler::CutGuesses(Row* row) {
+  const std::vector<TokenId>& stop = row->sequence->request.stop_token_ids;
+  const auto begin = scratch_.guesses.begin() + static_cast<int64_t>(row->first_guess);
+  const auto end = std::find_if(begin, scratch_.guesses.end(), [&](TokenId id) {
+    return std::binary_search(stop.begin(), stop.end(), id);
+  });
+  if (!TUTTI_FAIL_POINT("coordinator.guess_beyond_stop")) {
+    scratch_.guesses.erase(end, scratch_.guesses.end());
+  }
+  row->guesses = static_cast<int32_t>(scratch_.guesses.size() - row->first_guess);
+}
+
+// As many guesses for each sequence as lengthen the step by less than they are likely to bring to
+// any that has some, and hardly at all for those that have none.
+int32_t Scheduler::GuessesInTime() const {
+  if (time_.times() == nullptr) return kGuessesMax;
+  const auto seconds = [this](int32_t most) {
+    LoadSum load;
+    for (const Row& row : scratch_.rows) {
+      const int32_t guesses = std::min(most, row.guesses);
+      const bool sample = row.count == row.sequence->behind();
+      load.Add(row.sequence->stay.planned, row.count + guesses, sample ? 1 + guesses : 0);
+    }
+    return time_.times()->Predict(load.load());
+  };
+  const std::optional<double> without = seconds(0);
+  if (!without.has_value()) return 0;
+  const double target = Seconds(options_.itl_target);
+  for (int32_t most = kGuessesMax; most > 0; --most) {
+    double worth = kGuessesMax;
+    bool all = true;
+    for (const Row& row : scratch_.rows) {
+      all &= row.guesses > 0;
+      if (row.guesses == 0) continue;
+      worth = std::min(worth, row.sequence->guess_pace.Expected(std::min(most, row.guesses)));
+    }
+    worth *= kGuessesWorth;
+    if (!all) worth = std::min(worth, options_.guesses_stretch);
+    double limit = *without * (1 + worth);
+    if (target > 0) limit = std::min(limit, std::max(*without, target));
+    if (*seconds(most) <= limit) return most;
+  }
+  return 0;
+}
+
+// What there is room for: rows, bytes of the plan, and blocks that nobody else is about to need.
+void Scheduler::KeepGuesses(int32_t most, Row* row) {
+  row->guesses = std::min({row->guesses, most, scratch_.budget});
+  if (row->guesses == 0) return;
+  if (GuessBytes(plan_size_, row->guesses) > scratch_.new_bytes) {
+    row->guesses = 0;
+    return;
+  }
+  Sequence* const sequence = row->sequence;
+  const int64_t known = int64_t{sequence->stay.planned} + row->count;
+  const int32_t blocks = cache_.Missing(*sequence, known + row->guesses);
+  if (blocks > 0 && cache_.available() - running() >= blocks) {
+    cache_.Grow(blocks, sequence);
+  } else if (blocks > 0) {
+    const auto slots =
+        static_cast<int64_t>(sequence->stay.blocks.size()) * options_.block_size - known;
+    row->guesses = static_cast<int32_t>(std::min<int64_t>(row->guesses, slots));
+  }
+  scratch_.budget -= row->guesses;
+  scratch_.new_bytes -= GuessBytes(plan_size_, row->guesses);
+}
+
+}  // namespace tutti::coordinator
