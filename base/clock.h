@@ -2,6 +2,8 @@
 // nothing.
 #pragma once
 
+#include <time.h>
+
 #include <chrono>
 #include <cstdint>
 
@@ -38,6 +40,13 @@ class ManualClock : public Clock {
 
 inline double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 inline double Milliseconds(Duration duration) { return Seconds(duration) * 1e3; }
+
+// What this thread has had of a processor: for how much a thing takes, whoever else runs.
+inline Duration ThreadTime() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
 
 // Seconds since 1970, by the wall clock: for what is compared with another machine's, or told.
 inline int64_t WallSeconds() {

@@ -19,7 +19,7 @@ Automaton::Automaton(std::shared_ptr<const Grammar> grammar,
 bool Automaton::Exhausted() {
   if (end_at_.has_value() && work_ >= look_at_) {
     look_at_ = work_ + kWorkBetweenLooks;
-    is_late_ = is_late_ || std::chrono::steady_clock::now() >= *end_at_;
+    is_late_ = is_late_ || ThreadTime() >= *end_at_;
   }
   return is_late_ || work_ > kOperationWorkMax || seen_.size() > kReadingsMax * 4 ||
          sets_->bytes() + returns_->bytes() + table_bytes_ > bytes_max_ + kAutomatonBytesMax;

@@ -52,9 +52,10 @@ class Automaton {
 
   Automaton(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> tokens);
 
-  // Operations end at this time, with Aborted and nothing changed that anybody can see: they would
-  // take longer than whoever asked can wait, and may be begun again. Nothing: when they are done.
-  void EndAt(std::optional<Instant> end) { end_at_ = end; }
+  // Operations end at this time of their thread (ThreadTime), with Aborted and nothing changed that
+  // anybody can see: they would take longer than whoever asked can wait, and may be begun again.
+  // Nothing: when they are done.
+  void EndAt(std::optional<Duration> end) { end_at_ = end; }
 
   // Begins an operation of a matcher: sets its work to zero, and forgets if there is too much.
   // Until the next one states keep their numbers.
@@ -175,7 +176,7 @@ class Automaton {
   int64_t work_ = 0;
   int64_t look_at_ = 0;  // the work at which the clock is looked at again
   bool is_late_ = false;
-  std::optional<Instant> end_at_;
+  std::optional<Duration> end_at_;
   Touched touched_;
   uint64_t forgotten_ = 0;
 };

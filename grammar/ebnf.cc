@@ -77,6 +77,7 @@ class EbnfEmitter {
         return graph_->Add({NodeKind::kSplit, 0, static_cast<uint32_t>(graph_->splits.size()) - 1});
       }
       case EbnfPart::Kind::kRepeat: {
+        if (part.min == 0 && part.max == 1) return EmitOptional(part.children.front(), next);
         TUTTI_ASSIGN_OR_RETURN(const NodeId entry, Emit(part.children.front(), return_));
         graph_->repeats.push_back({graph_->AddRule(entry), part.min, part.max});
         return graph_->Add(
@@ -84,6 +85,14 @@ class EbnfEmitter {
       }
     }
     return next;
+  }
+
+  // No rule of its own: what calls at its end calls in the stead of the rule around it, so that
+  // `list ::= item ("," list)?` nests no deeper the longer the list is.
+  absl::StatusOr<NodeId> EmitOptional(const EbnfPart& part, NodeId next) {
+    TUTTI_ASSIGN_OR_RETURN(const NodeId entry, Emit(part, next));
+    graph_->splits.push_back({entry, next});
+    return graph_->Add({NodeKind::kSplit, 0, static_cast<uint32_t>(graph_->splits.size()) - 1});
   }
 
   absl::StatusOr<NodeId> EmitJson(const EbnfPart& part, NodeId next) {

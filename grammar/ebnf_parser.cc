@@ -274,6 +274,11 @@ class EbnfParser {
       size = goes_on ? 12 : 6;
     } else if (rest.starts_with("\\x")) {
       size = 4;
+    } else {  // of a whole character
+      TextCursor one(rest);
+      one.set_at(1);
+      one.TakeCharacter();
+      size = one.at();
     }
     absl::StatusOr<RegexTree> tree = ParseQuoted(rest.substr(0, size), begin);
     if (size == 12 && !tree.ok()) tree = ParseQuoted(rest.substr(0, size = 6), begin);

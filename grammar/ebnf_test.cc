@@ -44,6 +44,8 @@ TEST(EbnfTest, StringsAndClasses) {
   EXPECT_EQ(Ebnf("r ::= [à-ü]", "\xC2"), "no");
 }
 
+TEST(EbnfTest, EscapesAreOfWholeCharacters) { EXPECT_EQ(Ebnf("r ::= \"a\\é\"", "aé"), "yes"); }
+
 // An escape may be cut short by the end of its string.
 TEST(EbnfTest, EscapesThatAreNoneAreRefused) {
   for (const std::string escape : {"\\u", "\\u0", "\\u00e", "\\u{", "\\u{}", "\\u{41", "\\x",
@@ -61,7 +63,11 @@ TEST(EbnfTest, NestsAsDeepAsTextsMay) {
   };
   EXPECT_EQ(nested(kTextDepthMax - 1), "yes");
   EXPECT_EQ(nested(kTextDepthMax), "no");
-  // What only goes on nests nowhere.
+  // What only goes on nests nowhere, whether in a rule's body or in what may be left out.
+  std::string list = "1";
+  for (int i = 0; i < 3'000; ++i) list += ",1";
+  EXPECT_EQ(Ebnf("list ::= [0-9] (\",\" list)?", list), "yes");
+  EXPECT_EQ(Ebnf("r ::= ws \"x\"\nws ::= (\" \" ws)?", std::string(3'000, ' ') + "x"), "yes");
   EXPECT_EQ(Ebnf("r ::= \"(\" r | \"x\"", std::string(20'000, '(') + "x"), "yes");
 }
 

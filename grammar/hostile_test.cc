@@ -156,12 +156,12 @@ TEST(HostileTest, WhatTakesTooLongForNowCanBeBegunAgain) {
   std::vector<uint32_t> mask(ByteTokens(tokens)->words()), expected = mask;
   ASSERT_TRUE(patient.Accept(text).ok());
   ASSERT_TRUE(patient.Mask(expected).ok());
-  hurried.EndAt(Instant());
+  hurried.EndAt(Duration());
   EXPECT_TRUE(absl::IsAborted(hurried.Accept(text)));
   EXPECT_EQ(hurried.text(), "");
   hurried.EndAt(std::nullopt);
   ASSERT_TRUE(hurried.Accept(text).ok());
-  hurried.EndAt(Instant());
+  hurried.EndAt(Duration());
   EXPECT_TRUE(absl::IsAborted(hurried.Mask(mask)));
   hurried.EndAt(std::nullopt);
   ASSERT_TRUE(hurried.Mask(mask).ok());

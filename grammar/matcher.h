@@ -38,7 +38,7 @@ class Matcher {
   absl::StatusOr<std::optional<TokenId>> ForcedToken();
 
   // Automaton::EndAt, for all operations of the automaton's matchers from now on.
-  void EndAt(std::optional<Instant> end) { automaton_->EndAt(end); }
+  void EndAt(std::optional<Duration> end) { automaton_->EndAt(end); }
 
   // Whether the text may end here, or has ended.
   absl::StatusOr<bool> IsComplete();
