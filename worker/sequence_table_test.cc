@@ -72,7 +72,7 @@ TEST(SequenceTable, TheLastRowMayBeComputedAgain) {
   const SequenceState* const state = table.Find(SequenceId(7));
   EXPECT_EQ(state->computed, 3);
   Batch batch;
-  BuildBatch(Plan(again), table, &batch);
+  BuildBatch(Plan(again), &table, &batch);
   EXPECT_THAT(batch.positions, ElementsAre(2));
   EXPECT_THAT(batch.tokens, ElementsAre(3));
   ASSERT_EQ(batch.sample_rows.size(), 1u);

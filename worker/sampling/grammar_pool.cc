@@ -119,7 +119,7 @@ absl::Status GrammarPool::SetVocabulary(v1::Vocabulary vocabulary, int32_t vocab
     });
   }
   // By value: the next may come while this one is read.
-  Post(&quick_, /*urgent=*/true, [this, vocabulary = vocabulary_, vocab_size] {
+  Post(&quick_, Order::kMasks, [this, vocabulary = vocabulary_, vocab_size] {
     quick_.maker->SetVocabulary(vocabulary, vocab_size);
   });
   return absl::OkStatus();
@@ -132,31 +132,34 @@ std::shared_ptr<GrammarAnswer> GrammarPool::Begin(v1::SequenceGrammar grammar,
   answer->min_tokens = sampling.min_tokens();
   answer->end_ids.assign(sampling.end_ids().begin(), sampling.end_ids().end());
   answer->source = std::move(grammar);
-  Post(&quick_, /*urgent=*/false, [this, answer] { BeginOn(&quick_, answer); });
+  Post(&quick_, Order::kLater, [this, answer] { BeginOn(&quick_, answer); });
   return std::make_shared<GrammarAnswer>(this, std::move(answer));
 }
 
 void GrammarPool::Ask(const Answer& answer, std::span<const TokenId> more) {
   Lane* lane = nullptr;
+  Order order = Order::kMasks;
   {
     const MutexLock lock(&mutex_);
     answer->asked = true;
     lane = LaneOf(*answer);
+    if (answer->is_quick) order = Order::kFirst;
   }
   // One that is handed over meanwhile finds its ids at the other maker.
-  Post(lane, /*urgent=*/true,
-       [this, lane, answer, ids = std::vector<TokenId>(more.begin(), more.end())] {
-         MakeOn(lane, answer, ids);
-       });
+  Post(lane, order, [this, lane, answer, ids = std::vector<TokenId>(more.begin(), more.end())] {
+    MakeOn(lane, answer, ids);
+  });
 }
 
 void GrammarPool::Forget(const Answer& answer) {
   Lane* lane = nullptr;
   {
     const MutexLock lock(&mutex_);
+    answer->forgotten = true;
     lane = LaneOf(*answer);
   }
-  Post(lane, /*urgent=*/false, [this, lane, answer] { ForgetOn(lane, answer); });
+  // Its memory does not wait for others' masks.
+  Post(lane, Order::kMasks, [this, lane, answer] { ForgetOn(lane, answer); });
 }
 
 absl::StatusOr<bool> GrammarPool::Wait(const Answer& answer, Instant until,
@@ -193,7 +196,7 @@ GrammarPool::Lane* GrammarPool::LaneOf(const MaskedAnswer& answer) {
 void GrammarPool::BeginOn(Lane* lane, const Answer& answer) {
   {
     const MutexLock lock(&mutex_);
-    if (LaneOf(*answer) != lane) return;  // begun there
+    if (answer->forgotten || LaneOf(*answer) != lane) return;  // begun there
   }
   if (!lane->maker->Begin(answer)) HandOver(answer);
 }
@@ -202,10 +205,12 @@ void GrammarPool::MakeOn(Lane* lane, const Answer& answer, std::span<const Token
   Lane* now = nullptr;
   {
     const MutexLock lock(&mutex_);
+    // However much of its output is still to be read.
+    if (answer->forgotten) return;
     now = LaneOf(*answer);
   }
   if (now != lane) {
-    return Post(now, /*urgent=*/true,
+    return Post(now, Order::kMasks,
                 [this, now, answer, ids = std::vector<TokenId>(more.begin(), more.end())] {
                   MakeOn(now, answer, ids);
                 });
@@ -213,6 +218,7 @@ void GrammarPool::MakeOn(Lane* lane, const Answer& answer, std::span<const Token
   switch (lane->maker->Make(answer, more, [this, lane] { CountMove(lane); })) {
     case MaskMaker::Made::kDone: {
       const MutexLock lock(&mutex_);
+      answer->is_quick = MaskMaker::IsQuick(*answer);
       answer->asked = false;
       return;
     }
@@ -223,7 +229,7 @@ void GrammarPool::MakeOn(Lane* lane, const Answer& answer, std::span<const Token
     case MaskMaker::Made::kPart:
       break;
   }
-  Post(now, /*urgent=*/true, [this, now, answer] { MakeOn(now, answer, {}); });
+  Post(now, Order::kMasks, [this, now, answer] { MakeOn(now, answer, {}); });
 }
 
 void GrammarPool::ForgetOn(Lane* lane, const Answer& answer) {
@@ -233,7 +239,7 @@ void GrammarPool::ForgetOn(Lane* lane, const Answer& answer) {
     now = LaneOf(*answer);
   }
   if (now == lane) return lane->maker->Forget(answer);
-  Post(now, /*urgent=*/false, [this, now, answer] { now->maker->Forget(answer); });
+  Post(now, Order::kMasks, [now, answer] { now->maker->Forget(answer); });
 }
 
 // From the quick maker to the patient one, which begins anew.
@@ -241,7 +247,7 @@ void GrammarPool::HandOver(const Answer& answer) {
   quick_.maker->Release(answer);
   handed_over_.Add();
   // First of all that is asked of it there.
-  Post(&patient_, /*urgent=*/true, [this, answer, tokens = quick_.maker->vocabulary()] {
+  Post(&patient_, Order::kMasks, [this, answer, tokens = quick_.maker->vocabulary()] {
     patient_.maker->ShareVocabulary(tokens);
     patient_.maker->Begin(answer);
   });
@@ -249,12 +255,12 @@ void GrammarPool::HandOver(const Answer& answer) {
   answer->handed_over = true;
 }
 
-void GrammarPool::Post(Lane* lane, bool urgent, Job job) {
+void GrammarPool::Post(Lane* lane, Order order, Job job) {
   // Before there is a vocabulary nothing can be made, and that is soon said.
   if (runs_ == Runs::kInline || !lane->thread.joinable()) return job();
   {
     const MutexLock lock(&mutex_);
-    (urgent ? lane->urgent : lane->others).push_back(std::move(job));
+    lane->jobs[static_cast<size_t>(order)].push_back(std::move(job));
   }
   lane->posted.NotifyOne();
 }
@@ -265,11 +271,14 @@ void GrammarPool::Run(Lane* lane) {
     {
       const MutexLock lock(&mutex_);
       lane->is_busy = false;
-      while (!stop_ && lane->urgent.empty() && lane->others.empty()) lane->posted.Wait(&mutex_);
+      const auto has_some = [](const std::deque<Job>& jobs) { return !jobs.empty(); };
+      auto jobs = lane->jobs.end();
+      while (!stop_ && (jobs = std::ranges::find_if(lane->jobs, has_some)) == lane->jobs.end()) {
+        lane->posted.Wait(&mutex_);
+      }
       if (stop_) return;
-      std::deque<Job>& jobs = lane->urgent.empty() ? lane->others : lane->urgent;
-      job = std::move(jobs.front());
-      jobs.pop_front();
+      job = std::move(jobs->front());
+      jobs->pop_front();
       lane->is_busy = true;
       lane->moved_at = std::chrono::steady_clock::now();
     }

@@ -10,6 +10,7 @@
 // is late is drawn in a later step (grammar_mask.h).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -110,14 +111,17 @@ class GrammarPool {
     std::thread thread;                      // begun with the first vocabulary
     // Guarded by the pool's mutex:
     ConditionVariable posted;
-    std::deque<Job> urgent, others;  // masks go before grammars that are needed later
-    uint64_t moves = 0;              // jobs done, and parts of long ones
+    // Masks of answers whose masks take little time go before those of others, and those before
+    // grammars that are needed later.
+    std::array<std::deque<Job>, 3> jobs;
+    uint64_t moves = 0;  // jobs done, and parts of long ones
     bool is_busy = false;
     Instant moved_at;
   };
 
   Lane* LaneOf(const MaskedAnswer& answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Post(Lane* lane, bool urgent, Job job);
+  enum class Order : uint8_t { kFirst, kMasks, kLater };
+  void Post(Lane* lane, Order order, Job job);
   void Run(Lane* lane);
   void CountMove(Lane* lane);
   bool IsStuck(const Lane& lane) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -218,6 +218,22 @@ TEST(MaskMakerTest, ForgettingChangesNoMask) {
   EXPECT_EQ(masks(1), masks(int64_t{1} << 40));
 }
 
+// Nor does what is begun and left.
+TEST(MaskMakerTest, GrammarsOfAnswersThatLeftAreBounded) {
+  MaskMaker maker({.bytes = int64_t{1} << 40, .grammars = 8});
+  maker.SetVocabulary(ToyVocabulary(kTokens), kTokens);
+  for (int i = 0; i < 100; ++i) {
+    const auto answer = std::make_shared<MaskedAnswer>();
+    answer->source = Regex("a{" + std::to_string(i + 1) + "}");
+    EXPECT_TRUE(maker.Begin(answer));
+    i % 2 == 0 ? maker.Forget(answer) : maker.Release(answer);
+  }
+  metrics::Exposition exposition;
+  const MaskMaker::Named named[] = {{"one", &maker}};
+  MaskMaker::Write(named, &exposition);
+  EXPECT_THAT(exposition.Release(), HasSubstr("tutti_worker_grammars 9\n"));
+}
+
 // What is read again after a loss may take longer than the executor may be silent.
 TEST(MaskMakerTest, TellsThatItMovesWhileALongOutputIsReadAgain) {
   MaskMaker maker({.bytes = kGrammarBytesMax, .grammars = kGrammarsKept});

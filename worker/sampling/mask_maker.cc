@@ -84,13 +84,20 @@ bool MaskMaker::Begin(const std::shared_ptr<MaskedAnswer>& answer) {
                                        : vocabulary_status_;
   if (absl::IsAborted(entry.status())) return false;
   answer->source.Clear();
-  if (entry.ok()) {
-    answer->entry = *std::move(entry);
-  } else {
+  if (!entry.ok()) {
     answer->status = Annotate(entry.status(), "the grammar cannot be made");
+    return true;
   }
-  grammars_ = cache_.size();
+  answer->entry = *std::move(entry);
+  // Whether or not a mask is ever asked for.
+  Trim(answer->entry.get());
   return true;
+}
+
+void MaskMaker::Trim(GrammarCache::Entry* in_use) {
+  if (cache_.Trim(in_use)) DropStaleMatchers();
+  grammars_ = cache_.size();
+  bytes_ = cache_.bytes();
 }
 
 MaskMaker::Made MaskMaker::Make(const std::shared_ptr<MaskedAnswer>& answer,
@@ -104,19 +111,18 @@ MaskMaker::Made MaskMaker::Make(const std::shared_ptr<MaskedAnswer>& answer,
       mean > Seconds(*patience_.mean_mask)) {
     return Made::kNot;
   }
-  const Instant begin = std::chrono::steady_clock::now();
+  // Others that run meanwhile do not make it a slow one.
+  const Duration begin = ThreadTime();
   const absl::Status made = Mask(answer.get(), progress);
   if (absl::IsAborted(made)) return Made::kNot;
   if (absl::IsUnavailable(made)) return Made::kPart;
   answer->status = made;
-  const double seconds = Seconds(std::chrono::steady_clock::now() - begin);
+  const double seconds = Seconds(ThreadTime() - begin);
   mask_seconds_.Observe(seconds);
   answer->mask_seconds += seconds;
   ++answer->masks;
   if (!answer->status.ok()) undrawable_.Add();
-  if (cache_.Trim(answer->entry.get())) DropStaleMatchers();
-  grammars_ = cache_.size();
-  bytes_ = cache_.bytes();
+  Trim(answer->entry.get());
   return Made::kDone;
 }
 
@@ -159,7 +165,7 @@ absl::Status MaskMaker::Feed(MaskedAnswer* answer, const Progress& progress) {
 
 void MaskMaker::LimitOperation(MaskedAnswer* answer) const {
   if (!patience_.mask.has_value()) return;
-  answer->matcher->EndAt(std::chrono::steady_clock::now() + *patience_.mask);
+  answer->matcher->EndAt(ThreadTime() + *patience_.mask);
 }
 
 // The matcher knows the vocabulary's own ends; a request may have others, and want them late.
@@ -187,8 +193,17 @@ void MaskMaker::DropStaleMatchers() {
   }
 }
 
+bool MaskMaker::IsQuick(const MaskedAnswer& answer) {
+  return answer.masks > 0 &&
+         answer.mask_seconds < Seconds(kProvenMaskTime) * static_cast<double>(answer.masks);
+}
+
 void MaskMaker::Release(const std::shared_ptr<MaskedAnswer>& answer) {
-  if (answer->entry != nullptr) answer->source = answer->entry->source();
+  if (answer->entry != nullptr) {
+    answer->source = answer->entry->source();
+    // What was broken off has grown it, too.
+    Trim(answer->entry.get());
+  }
   answer->masks = 0;
   answer->mask_seconds = 0;
   Forget(answer);

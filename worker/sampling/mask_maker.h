@@ -40,6 +40,8 @@ struct MaskedAnswer {
   // ---- guarded by the pool's mutex
   bool asked = false;        // a maker has it
   bool handed_over = false;  // to the patient one
+  bool forgotten = false;    // nobody waits for it any more
+  bool is_quick = false;     // its masks so far took little time
 
   // ---- the maker's own
   v1::SequenceGrammar source;  // until the grammar is made
@@ -51,7 +53,8 @@ struct MaskedAnswer {
   double mask_seconds = 0;   // that those took
 };
 
-// How long a maker may take for one thing while others wait for it.
+// How long a maker may take for one thing while others wait for it, in time of its thread (turns: as
+// clocks go).
 struct MakerPatience {
   int64_t build_work = grammar::kBuildWorkMax;  // units, for a grammar
   std::optional<Duration> mask;                 // for a mask, and for a token that is read
@@ -84,6 +87,9 @@ class MaskMaker {
   // stays.
   Made Make(const std::shared_ptr<MaskedAnswer>& answer, std::span<const TokenId> more,
             const Progress& progress = nullptr);
+  // Whether the masks of the answer take so little time that they go before those of answers that
+  // are not known yet.
+  static bool IsQuick(const MaskedAnswer& answer);
   // The answer is another maker's from now on.
   void Release(const std::shared_ptr<MaskedAnswer>& answer);
   void Forget(const std::shared_ptr<MaskedAnswer>& answer);
@@ -100,6 +106,8 @@ class MaskMaker {
   absl::Status Feed(MaskedAnswer* answer, const Progress& progress);
   void LimitOperation(MaskedAnswer* answer) const;
   void PlaceEnds(MaskedAnswer* answer) const;
+  // The entry may have grown, or be new: makes room.
+  void Trim(GrammarCache::Entry* in_use);
   void DropStaleMatchers();
 
   const MakerPatience patience_;
