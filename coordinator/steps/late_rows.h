@@ -17,6 +17,7 @@ namespace tutti::coordinator {
 class LateRows {
  public:
   bool empty() const { return rows_.empty(); }
+  size_t size() const { return rows_.size(); }
 
   // `last_step`: the last one that was planned.
   void Add(Sequence* sequence, StepId last_step) {
@@ -27,18 +28,21 @@ class LateRows {
   bool Erase(const Sequence* sequence) {
     return std::erase_if(rows_, [&](const Row& row) { return row.sequence == sequence; }) > 0;
   }
-  // Appends those that may be part of step `next` to *to; they are no longer here then.
+  // Appends those that may be part of step `next` to *to, so many at most, those that wait longest
+  // first; they are no longer here then.
   template <typename List>
-  void TakeDue(uint64_t next, List* to) {
+  void TakeDue(uint64_t next, int32_t count_max, List* to) {
     std::erase_if(rows_, [&](const Row& row) {
-      if (row.due > next) return false;
+      if (row.due > next || count_max == 0) return false;
+      --count_max;
       to->push_back(row.sequence);
       return true;
     });
   }
   template <typename List>
   void TakeAll(List* to) {
-    TakeDue(UINT64_MAX, to);
+    for (const Row& row : rows_) to->push_back(row.sequence);
+    rows_.clear();
   }
 
  private:

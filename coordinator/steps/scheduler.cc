@@ -103,7 +103,6 @@ std::vector<Sequence*> Scheduler::PopWaiting() {
 }
 
 bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
-  late_.TakeDue(steps_.last_id().value() + 1, &one_behind_);
   if (!WantsAnotherStep()) return false;
   if (PlanRebuild(plan)) return true;
   // A sequence that was sent back may leave room for others, though no row in this step. And late
@@ -133,12 +132,14 @@ void Scheduler::Decide() {
   scratch_.new_fields = PlanFieldsForNew(plan_size_);
   time_.Reset();
   ContinueRunning();
+  const bool had_rows = !scratch_.rows.empty();
   ContinuePrompts();
+  // Beside newcomers alone.
+  if (!had_rows && !scratch_.rows.empty()) ContinueLate(std::min(scratch_.budget, 1));
   Guess();
 }
 
 bool Scheduler::CanPlan() {
-  late_.TakeDue(steps_.last_id().value() + 1, &one_behind_);
   if (!WantsAnotherStep()) return false;
   if (IsIdle() && !late_.empty()) return true;
   return rebuilds_.size() > 0 || !one_behind_.empty() || !backlog_.behind().empty() ||
@@ -161,8 +162,10 @@ bool Scheduler::WantsAnotherStep() {
   return Generating() == 0 && (!backlog_.behind().empty() || FindNewcomer().has_value());
 }
 
+// Without those whose rows are late: they come with any step.
 int32_t Scheduler::Generating() const {
-  return static_cast<int32_t>(running_.size() - backlog_.behind().size() - rebuilds_.size());
+  return static_cast<int32_t>(running_.size() - backlog_.behind().size() - rebuilds_.size() -
+                              late_.size());
 }
 
 // Generating sequences are divided evenly over the steps under way, so that each stage has one of
@@ -209,6 +212,8 @@ void Scheduler::ContinueRunning() {
   const int32_t rows = std::min(options_.max_batch_tokens, kStepSequencesMax) - RowsForPrompts();
   const auto ready = static_cast<int32_t>(one_behind_.size());
   int32_t share = std::min({Share(), rows, ready});
+  if (share == rows && share > 1 && !late_.empty()) --share;
+  const int32_t late = std::min(rows - share, std::max(1, share / 2));
   if (share < std::min(EvenShare(), ready)) PutRequestsFirst();
   while (share > 0 && !one_behind_.empty()) {
     Sequence* const sequence = one_behind_.front();
@@ -216,6 +221,17 @@ void Scheduler::ContinueRunning() {
     if (!GrowBlocks(sequence)) continue;
     Schedule(sequence, 1);
     --share;
+  }
+  // In a step of their own the last stage would wait for their masks, and others for the last stage.
+  if (ready > 0 || !backlog_.behind().empty()) ContinueLate(late);
+}
+
+// They come with steps of others, which they make no longer than by half.
+void Scheduler::ContinueLate(int32_t rows_max) {
+  further_.clear();
+  late_.TakeDue(steps_.last_id().value() + 1, rows_max, &further_);
+  for (Sequence* const sequence : further_) {
+    if (GrowBlocks(sequence)) Schedule(sequence, 1);
   }
 }
 

@@ -234,6 +234,7 @@ class Scheduler {
   bool PlanRebuild(v1::StepPlan* plan);
   void Decide();
   void ContinueRunning();
+  void ContinueLate(int32_t rows_max);
   void ContinuePrompts();
   void GiveShortFirst();
   void AdmitWaiting(std::optional<int32_t> before_class = std::nullopt);

@@ -1,5 +1,7 @@
 // The results of steps: what they change for the sequences that had rows.
+#include "absl/container/inlined_vector.h"
 #include "base/fail_point.h"
+#include "coordinator/limits.h"
 #include "coordinator/steps/fetch_ahead.h"
 #include "coordinator/steps/scheduler.h"
 
@@ -21,6 +23,8 @@ void Scheduler::PublishRejected(const StepEntry& entry, Sequence* sequence) {
 // Its last row does not count: it is written again.
 void Scheduler::PutOff(const StepEntry& entry, Sequence* sequence) {
   sequence->stay.computed = entry.end - (TUTTI_FAIL_POINT("coordinator.publish_late") ? 0 : 1);
+  // Those before it were computed without a loss.
+  if (!sequence->suspicion.empty()) sequence->suspicion.OnComputed(entry.end - 1);
   cache_.Publish(sequence);
   backlog_.Advance(sequence, -1);
   if (!TUTTI_FAIL_POINT("coordinator.forget_late")) late_.Add(sequence, steps_.last_id());
@@ -87,19 +91,16 @@ void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
     FetchAhead(at(i + kFetchAhead));
     FetchContents(at(i + kFetchAhead / 2));
     const StepEntry& entry = entries[i];
-    const int first = next;
+    absl::InlinedVector<v1::SampledToken*, kGuessesMax + 1> tokens;
     while (entry.sample && next < result->sampled_size() &&
            result->sampled(next).sequence() == entry.sequence.value()) {
-      ++next;
+      tokens.push_back(result->mutable_sampled(next++));
     }
     const bool late = entry.sample && next_late < result->late_size() &&
                       result->late(next_late) == entry.sequence.value();
     next_late += late ? 1 : 0;
     if (committed_[i] == nullptr) continue;  // left meanwhile
-    CommitTokens(entry,
-                 std::span(result->mutable_sampled()->mutable_data() + first,
-                           static_cast<size_t>(next - first)),
-                 late, committed_[i], sampled);
+    CommitTokens(entry, tokens, late, committed_[i], sampled);
   }
   steps_.Pop();
 }

@@ -46,6 +46,32 @@ TEST_F(SchedulerTest, LateRowsAreComputedAgainAndHoldNobodyUp) {
   EXPECT_EQ(late->output_tokens(), 2) << "the next one is not late";
 }
 
+// Neither are others' rows divided as if the late ones came with every step, nor do the late ones
+// have a step of their own while another is under way.
+TEST_F(SchedulerTest, LateRowsLeaveStagesToOthers) {
+  Start({.max_sequences = 100}, 2, 1000);
+  std::vector<const Sequence*> late;
+  for (int i = 0; i < 40; ++i) late.push_back(Add(3, 1000));
+  std::vector<Sequence*> others;
+  for (int i = 0; i < 8; ++i) others.push_back(Add(3, 1000));
+  const auto is_late = [&](uint64_t id) {
+    return std::any_of(late.begin(), late.end(),
+                       [&](const Sequence* one) { return one->stay.id.value() == id; });
+  };
+  for (int step = 0; step < 200; ++step) {
+    for (const v1::StepPlan& plan : Plan()) {
+      if (step < 50) continue;
+      EXPECT_FALSE(std::all_of(plan.scheduled().begin(), plan.scheduled().end(),
+                               [&](const auto& one) { return is_late(one.sequence()); }));
+    }
+    if (step >= 50) {
+      EXPECT_EQ(scheduler_->steps().size(), 2u) << step;
+    }
+    Finish(late);
+  }
+  for (const Sequence* const one : others) EXPECT_GE(one->output_tokens(), 90);
+}
+
 TEST_F(SchedulerTest, LateRowsNeedNotWaitWhereNothingElseIsToDo) {
   Start({}, 2, 100);
   Sequence* const late = Add(20, 5);
