@@ -65,6 +65,16 @@ TEST_F(GrammarBuilderTest, WhatIsKnownIsNotMadeAgain) {
   EXPECT_FALSE(known.Find(made->grammar_digest).has_value());
 }
 
+TEST_F(GrammarBuilderTest, WhatTakesMuchToRememberIsNot) {
+  KnownGrammars known(2);
+  known.Add("few", {"<|a|>", "<|b|>"});
+  known.Add("long", {std::string(2000, 'a')});
+  known.Add("many", std::vector<std::string>(1000, "<|a|>"));
+  EXPECT_TRUE(known.Find("few").has_value());
+  EXPECT_FALSE(known.Find("long").has_value());
+  EXPECT_FALSE(known.Find("many").has_value());
+}
+
 // A special token that a known grammar asks for may be missing from another model.
 TEST_F(GrammarBuilderTest, WhatIsKnownIsCheckedAgainstTheModel) {
   message_.mutable_grammar()->set_ebnf("root ::= %special \"<|nothing|>\"");

@@ -1,5 +1,7 @@
 #include "coordinator/service/known_grammars.h"
 
+#include "coordinator/service/limits.h"
+
 namespace tutti::coordinator {
 
 std::optional<std::vector<std::string>> KnownGrammars::Find(const std::string& digest) {
@@ -11,6 +13,9 @@ std::optional<std::vector<std::string>> KnownGrammars::Find(const std::string& d
 }
 
 void KnownGrammars::Add(const std::string& digest, std::vector<std::string> specials) {
+  size_t bytes = 0;
+  for (const std::string& special : specials) bytes += special.size() + sizeof(std::string);
+  if (bytes > kKnownGrammarBytesMax) return;
   const MutexLock lock(&mutex_);
   if (by_digest_.contains(digest)) return;
   newest_first_.emplace_front(digest, std::move(specials));

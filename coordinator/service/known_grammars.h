@@ -18,7 +18,8 @@ namespace tutti::coordinator {
 
 class KnownGrammars {
  public:
-  // So many, of which the one that was asked for longest ago goes first.
+  // So many, of which the one that was asked for longest ago goes first. One whose special tokens
+  // have long names, or are many (kKnownGrammarBytesMax), is not remembered.
   explicit KnownGrammars(size_t count_max) : count_max_(count_max) {}
 
   // The special tokens that it asks for; nothing: it is not known.

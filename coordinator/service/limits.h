@@ -30,8 +30,10 @@ inline constexpr int64_t kChoiceTextsMax = 4096;
 // The texts of all tokens in one frame to a worker: 262,144 tokens of Gemma take 2.3 MB, and a
 // frame takes 8 MiB.
 inline constexpr int64_t kVocabularyBytesMax = 6 << 20;
-// Grammars that are remembered as good: 40 bytes each, and the names of their special tokens.
+// Grammars that are remembered as good: 40 bytes each, and the names of their special tokens, which
+// take a kilobyte at most, or it is made again for each request: 5 MB in all.
 inline constexpr size_t kKnownGrammarsMax = 4096;
+inline constexpr size_t kKnownGrammarBytesMax = 1024;
 // Units of work of making a grammar on the threads that work on requests: 3 to 5 ms, enough for 99
 // of 100 schemas of MaskBench. What takes more is made on a thread of its own, which runs where the
 // machine has time to spare: beside threads that compute it has 3 % of a processor.
