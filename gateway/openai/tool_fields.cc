@@ -1,9 +1,11 @@
 // `tools`, and the other fields that say what an answer may have beside text.
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "gateway/callable_functions.h"
 #include "gateway/limits.h"
@@ -87,12 +89,13 @@ void FindWritten(std::string_view tools, bool flat, std::vector<ToolFunction>* f
 std::vector<ToolFunction> Chosen(FieldReader* fields, const CallChoice& choice,
                                  const std::vector<ToolFunction>& functions) {
   if (choice.only.empty()) return functions;
+  absl::flat_hash_set<std::string_view> names;
+  for (const ToolFunction& function : functions) names.insert(function.name);
   for (const auto& [name, place] : choice.only) {
-    const bool known = std::any_of(functions.begin(), functions.end(),
-                                   [&name = name](const auto& one) { return one.name == name; });
-    if (!known) {
+    if (!names.contains(name)) {
       fields->Fail("tool_choice",
                    absl::StrCat("names no function of tools", place.empty() ? "" : ": ", place));
+      return {};
     }
   }
   std::vector<ToolFunction> chosen;

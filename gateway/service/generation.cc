@@ -36,8 +36,15 @@ class Generation::Observer : public client::GenerateObserver {
   }
   // Lets go of the generation, which owns this.
   void OnEnd(absl::Status status) override {
+    // An answer that is no stream is written here, whole.
     server_->Post([generation = std::move(generation_), prompt = prompt_,
-                   status = std::move(status)] { generation->OnCallEnd(prompt, status); });
+                   status = std::move(status)] {
+      const absl::Status done = door::WithinMemory([&] {
+        generation->OnCallEnd(prompt, status);
+        return absl::OkStatus();
+      });
+      if (!done.ok()) generation->EndForMemory();
+    });
   }
 
  private:
