@@ -119,6 +119,10 @@ class DoorLimitsTest : public ::testing::TestWithParam<RequestFieldLimit> {
       request.mutable_sampling()->set_logprobs(name == "top_logprobs");
     }
     if (type == "TokenIds") prepared.holder = request.mutable_token_ids();
+    if (type == "Speculation") {
+      prepared.holder = request.mutable_speculation();
+      request.mutable_speculation()->set_mode(v1::Speculation::MODE_LOOKUP);
+    }
     if (type == "ChatMessages" || type == "ChatMessage" || type == "ToolCall") {
       v1::ChatMessage* message = nullptr;
       if (name != "messages") message = request.mutable_chat()->add_messages();

@@ -46,6 +46,9 @@ constexpr RequestFieldLimit kLimits[] = {
     {"Choice.texts", Kind::kNamed},
     {"GrammarPreface.open", Kind::kNamed},
     {"GrammarPreface.close", Kind::kNamed},
+    {"GenerateRequest.speculation", Kind::kNested},
+    {"Speculation.mode", Kind::kNamed},
+    {"Speculation.max_tokens", Kind::kValue, 0, kGuessesMax},
     {"TextReading.split_special_tokens", Kind::kAny},
     {"TextReading.omit_special_tokens", Kind::kAny},
     // The token of a stream that goes on: tried in resume_builder_test.cc and resume_token_test.cc.

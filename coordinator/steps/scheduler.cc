@@ -131,6 +131,10 @@ void Scheduler::Decide() {
   scratch_.new_bytes = PlanBytesForNew(plan_size_);
   scratch_.new_fields = PlanFieldsForNew(plan_size_);
   time_.Reset();
+  // Beside prompts alone one of them takes turns with these as any row does.
+  if (one_behind_.empty() && !backlog_.behind().empty()) {
+    late_.TakeDue(steps_.last_id().value() + 1, 1, &one_behind_);
+  }
   ContinueRunning();
   const bool had_rows = !scratch_.rows.empty();
   ContinuePrompts();
@@ -222,8 +226,8 @@ void Scheduler::ContinueRunning() {
     Schedule(sequence, 1);
     --share;
   }
-  // In a step of their own the last stage would wait for their masks, and others for the last stage.
-  if (ready > 0 || !backlog_.behind().empty()) ContinueLate(late);
+  // In a step of their own the last stage would wait for their masks, and others for that stage.
+  if (ready > 0) ContinueLate(late);
 }
 
 // They come with steps of others, which they make no longer than by half.

@@ -20,7 +20,7 @@ def load(folder=os.path.join(SOURCE, "proto")):
     """Namespace of the modules `generation` and `cluster`. Once in a process: protobuf knows a message's name once."""
     with tempfile.TemporaryDirectory(prefix="tutti-stubs-") as made:
         subprocess.run(["protoc", f"--proto_path={folder}", f"--python_out={made}",
-                        *[f"tutti/v1/{name}.proto" for name in ("numerics", "grammar", "generation", "gpu", "layout", "cluster")
+                        *[f"tutti/v1/{name}.proto" for name in ("numerics", "grammar", "speculation", "generation", "gpu", "layout", "cluster")
                           if os.path.exists(os.path.join(folder, "tutti", "v1", f"{name}.proto"))]], check=True)
         sys.path.insert(0, made)
         # The client package has the name that generated modules lie below, and packages go before folders without this.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -203,7 +204,8 @@ TEST_P(GrammarMaskTest, RanksPutOffTheSameRows) {
   v1::SequenceSampling sampling;
   sampling.mutable_grammar()->set_kind(v1::GRAMMAR_KIND_JSON_SCHEMA);
   sampling.mutable_grammar()->set_text(ManyProperties());
-  const SequenceState* const late = Add(sampling);
+  const SequenceState* late = nullptr;
+  std::barrier ready(kRanks);
   const SequenceState* const quick = Add({}, "[a-c]");
   EXPECT_TRUE(quick->grammar->Take().ok());
   std::vector<std::vector<v1::SampledToken>> sampled(kRanks);
@@ -221,6 +223,9 @@ TEST_P(GrammarMaskTest, RanksPutOffTheSameRows) {
       for (int64_t id = own.begin; id < own.end; ++id)
         logits.push_back(0.01f * static_cast<float>(id));
     }
+    // Begun when all is ready to sample: it takes some 40 ms.
+    ready.arrive_and_wait();
+    if (rank == 0) late = Add(sampling);
     // The other rank has the mask of the first row, as it takes it.
     const std::vector<SampleRow> rows = {{0, rank == 0 ? late : quick}, {1, quick}};
     const absl::Status done = sampler->Sample(

@@ -231,7 +231,7 @@ TEST(MaskMakerTest, GrammarsOfAnswersThatLeftAreBounded) {
   metrics::Exposition exposition;
   const MaskMaker::Named named[] = {{"one", &maker}};
   MaskMaker::Write(named, &exposition);
-  EXPECT_THAT(exposition.Release(), HasSubstr("tutti_worker_grammars 9\n"));
+  EXPECT_THAT(exposition.Release(), HasSubstr("tutti_worker_grammars 8\n"));
 }
 
 // What is read again after a loss may take longer than the executor may be silent.

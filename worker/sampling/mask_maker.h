@@ -53,8 +53,8 @@ struct MaskedAnswer {
   double mask_seconds = 0;   // that those took
 };
 
-// How long a maker may take for one thing while others wait for it, in time of its thread (turns: as
-// clocks go).
+// How long a maker may take for one thing while others wait for it, in time of its thread (turns:
+// as clocks go).
 struct MakerPatience {
   int64_t build_work = grammar::kBuildWorkMax;  // units, for a grammar
   std::optional<Duration> mask;                 // for a mask, and for a token that is read
