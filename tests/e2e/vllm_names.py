@@ -25,6 +25,10 @@ COUNTERS = {
     "vllm:prefix_cache_queries": _BOTH,
     "vllm:prefix_cache_hits": _BOTH,
     "vllm:admission_rejections": {"model_name", "reason"},
+    "vllm:spec_decode_num_drafts": _BOTH,
+    "vllm:spec_decode_num_draft_tokens": _BOTH,
+    "vllm:spec_decode_num_accepted_tokens": _BOTH,
+    "vllm:spec_decode_num_accepted_tokens_per_pos": _BOTH | {"position"},
 }
 _CONTEXT = 2048  # of the demo model
 BOUNDS = {
