@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -129,6 +132,20 @@ void ChildProcess::Abandon(ChildProcess child) {
   auto thread = TryStartThread("a process that was killed", reap);
   if (thread.ok()) return thread->detach();
   reap();
+}
+
+absl::StatusOr<ShortRun> RunShortly(const ChildSpec& spec, Duration patience) {
+  TUTTI_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Start(spec));
+  const SystemClock clock;
+  const Instant deadline = clock.Now() + patience;
+  ShortRun run;
+  while (!(run.wait_status = child.TryWait()) && clock.Now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (!run.wait_status.has_value()) ChildProcess::Abandon(std::move(child));
+  std::ifstream file(spec.log_file, std::ios::binary);
+  run.said.assign(std::istreambuf_iterator<char>(file), {});
+  return run;
 }
 
 std::string DescribeWaitStatus(int wait_status) {

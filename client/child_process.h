@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 
 namespace tutti::client {
@@ -50,6 +51,14 @@ class ChildProcess {
   pid_t pid_;
   std::optional<int> wait_status_;
 };
+
+// A program that ends soon: its wait status, or nothing if it has not ended within `patience` and
+// was left (Abandon); and what it has written to spec.log_file.
+struct ShortRun {
+  std::optional<int> wait_status;
+  std::string said;
+};
+absl::StatusOr<ShortRun> RunShortly(const ChildSpec& spec, Duration patience);
 
 // "exit code 2" or "signal 9 (Killed)".
 std::string DescribeWaitStatus(int wait_status);

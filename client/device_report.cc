@@ -2,14 +2,9 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <thread>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "client/child_process.h"
 #include "client/format.h"
 #include "client/limits.h"
@@ -23,27 +18,19 @@ absl::StatusOr<MachineDevices> AskForDevices() {
   const std::string file = folder + "/devices";
   const auto answer = [&]() -> absl::StatusOr<std::string> {
     ChildSpec spec = {.arguments = {worker, "--list-devices"}, .log_file = file};
-    TUTTI_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Start(spec));
-    const SystemClock clock;
-    const Instant deadline = clock.Now() + std::chrono::milliseconds(kListDevicesPatienceMs);
-    std::optional<int> ended;
-    while (!(ended = child.TryWait()) && clock.Now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    std::ifstream said(file, std::ios::binary);
-    const std::string text(std::istreambuf_iterator<char>(said), {});
-    if (!ended) {
-      ChildProcess::Abandon(std::move(child));
+    TUTTI_ASSIGN_OR_RETURN(const ShortRun run,
+                           RunShortly(spec, std::chrono::milliseconds(kListDevicesPatienceMs)));
+    if (!run.wait_status.has_value()) {
       return absl::UnavailableError(absl::StrCat(
           "the NVIDIA driver has not listed its GPUs within ", kListDevicesPatienceMs / 1000,
           " s (does nvidia-smi answer?); --device cpu serves without them"));
     }
-    if (ExitCodeOfWaitStatus(*ended) != 0) {
+    if (ExitCodeOfWaitStatus(*run.wait_status) != 0) {
       return absl::UnavailableError(absl::StrCat(
-          "tutti-worker --list-devices ended with ", DescribeWaitStatus(*ended),
-          text.empty() ? "" : ": ", OneLine(text), "; --device cpu serves without GPUs"));
+          "tutti-worker --list-devices ended with ", DescribeWaitStatus(*run.wait_status),
+          run.said.empty() ? "" : ": ", OneLine(run.said), "; --device cpu serves without GPUs"));
     }
-    return text;
+    return run.said;
   }();
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);

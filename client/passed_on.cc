@@ -5,9 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -49,19 +46,14 @@ absl::StatusOr<std::string> AskOne(const std::string& program, const std::string
   TUTTI_ASSIGN_OR_RETURN(const std::string path, ProgramBeside("tutti-" + program));
   ChildSpec spec = {.arguments = {path, std::string(kShowSettings)}, .log_file = file};
   spec.environment_dropped = std::string(kEnvironmentPrefix);
-  TUTTI_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Start(spec));
-  const SystemClock clock;
-  const Instant deadline = clock.Now() + std::chrono::milliseconds(kListDevicesPatienceMs);
-  std::optional<int> ended;
-  while (!(ended = child.TryWait()) && clock.Now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  TUTTI_ASSIGN_OR_RETURN(ShortRun run,
+                         RunShortly(spec, std::chrono::milliseconds(kListDevicesPatienceMs)));
+  if (run.wait_status.has_value() && ExitCodeOfWaitStatus(*run.wait_status) == 0) {
+    return std::move(run.said);
   }
-  std::ifstream said(file, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(said), {});
-  if (ended && ExitCodeOfWaitStatus(*ended) == 0) return text;
-  return absl::UnavailableError(absl::StrCat("tutti-", program,
-                                             " does not say which options it has",
-                                             text.empty() ? "" : ": ", OneLine(text)));
+  return absl::UnavailableError(
+      absl::StrCat(path, " does not say which options it has; is it of the same build as tutti?",
+                   run.said.empty() ? "" : " It says: ", OneLine(run.said)));
 }
 
 ProgramExtras* ExtrasFor(absl::string_view program, PassedOn* passed) {
@@ -142,11 +134,12 @@ void PassVariables(const std::vector<std::string>& environment,
 
 }  // namespace
 
-absl::StatusOr<std::vector<ProgramOptions>> AskForOptions() {
+absl::StatusOr<std::vector<ProgramOptions>> AskForOptions(bool with_gateway) {
   TUTTI_ASSIGN_OR_RETURN(const std::string folder, MakePrivateDir());
   absl::Status status;
   std::vector<ProgramOptions> all;
   for (const absl::string_view program : kProgramsOfUp) {
+    if (program == "gateway" && !with_gateway && !ProgramBeside("tutti-gateway").ok()) continue;
     const auto said = AskOne(std::string(program), absl::StrCat(folder, "/", program));
     status.Update(said.status());
     if (said.ok()) all.push_back({std::string(program), NamesIn(*said)});

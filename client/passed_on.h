@@ -31,8 +31,9 @@ struct PassedOn {
   std::vector<std::string> notices;  // of variables that nobody gets
 };
 
-// Asks the programs beside this one. UNAVAILABLE names the one that does not say.
-absl::StatusOr<std::vector<ProgramOptions>> AskForOptions();
+// Asks the programs beside this one; a gateway that is not to be started (`with_gateway`) may be
+// missing. UNAVAILABLE names the one that does not say.
+absl::StatusOr<std::vector<ProgramOptions>> AskForOptions(bool with_gateway);
 
 // `others`: arguments of the command line; INVALID_ARGUMENT names one that no program has, or that
 // ties the programs together; of one that no program has the text is the caller's to make, and it

@@ -11,6 +11,7 @@
 #include "client/passed_on.h"
 #include "model/config_json.h"
 #include "model/hub_cache.h"
+#include "model/partition.h"
 #include "placement/layout_flags.h"
 #include "program/machine.h"
 #include "program/shared_flags.h"
@@ -103,6 +104,17 @@ void AddRunFlags(FlagSet* set, UpFlags* flags) {
   });
 }
 
+// Sizes that this model does not take, whatever the workers; 0 ("auto") is the coordinator's.
+absl::Status CheckSizes(const placement::RankSizes& ranks, const model::ModelConfig& config) {
+  if (ranks.num_ranks > 0) {
+    TUTTI_RETURN_IF_ERROR(model::CheckRanks(config, ranks.num_ranks));
+  }
+  for (const int32_t size : ranks.stage_ranks) {
+    TUTTI_RETURN_IF_ERROR(model::CheckRanks(config, size));
+  }
+  return absl::OkStatus();
+}
+
 // The workers that the sizes need at least; 1 where they are left to the coordinator.
 absl::StatusOr<int> WorkersNeeded(const FlagSet& set, const UpFlags& flags) {
   const auto size_of = [&set](const char* flag) -> absl::StatusOr<int> {
@@ -117,6 +129,7 @@ absl::StatusOr<int> WorkersNeeded(const FlagSet& set, const UpFlags& flags) {
     if (!parsed.ok()) return Annotate(parsed.status(), "--tensor-parallel-size");
     ranks = *parsed;
   }
+  if (flags.config.has_value()) TUTTI_RETURN_IF_ERROR(CheckSizes(ranks, *flags.config));
   TUTTI_ASSIGN_OR_RETURN(const int stages, size_of("--pipeline-parallel-size"));
   TUTTI_ASSIGN_OR_RETURN(const int pipelines, size_of("--pipelines"));
   int of_one = std::max<int>(1, ranks.num_ranks) * stages;
@@ -138,7 +151,8 @@ absl::Status ResolveDevices(const FlagSet& set, const MachineDevices& machine, U
     TUTTI_ASSIGN_OR_RETURN(deal,
                            DealDevices({flags->device, needed, flags->share_devices}, machine));
   }
-  if (static_cast<int>(deal.devices.size()) < needed) {
+  // Who says how many must join may have others join from elsewhere.
+  if (static_cast<int>(deal.devices.size()) < needed && !set.Given("--min-workers")) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the stages, ranks and pipelines that are given need ", needed, " workers, and there ",
         deal.devices.size() == 1 ? "is " : "are ", deal.devices.size(),
@@ -320,14 +334,16 @@ void AddUpFlags(FlagSet* set, UpFlags* flags) {
 absl::Status FindUpModel(UpFlags* flags) {
   std::string& model = flags->cluster.model;
   TUTTI_ASSIGN_OR_RETURN(model, model::FindModel(model, flags->revision));
-  return model::LoadModelConfig(model).status();
+  TUTTI_ASSIGN_OR_RETURN(flags->config, model::LoadModelConfig(model));
+  return absl::OkStatus();
 }
 
 absl::Status PassOnOthers(const FlagSet& set, UpFlags* flags) {
   const std::vector<std::string> others = set.Others();
   const std::vector<std::string> variables = VariablesForPrograms(set.Variables());
   if (others.empty() && variables.empty()) return absl::OkStatus();
-  TUTTI_ASSIGN_OR_RETURN(const std::vector<ProgramOptions> programs, AskForOptions());
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<ProgramOptions> programs,
+                         AskForOptions(!flags->cluster.http.empty()));
   std::string unknown;
   auto passed = PassOn(others, variables, programs, &unknown);
   if (!unknown.empty()) return absl::InvalidArgumentError(set.ExplainOther(unknown));

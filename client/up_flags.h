@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "client/device_deal.h"
 #include "client/limits.h"
 #include "client/local_cluster.h"
+#include "model/model_config.h"
 #include "program/flags.h"
 
 namespace tutti::client {
@@ -26,14 +28,16 @@ struct UpFlags {
   bool mix_numerics = false;
   bool reasoning_content = false;
   std::string revision;
-  std::vector<std::string> notices;  // PassOnOthers: what a person should know
-  std::string pipelines;             // unset: 1, or as --layout says
+  std::optional<model::ModelConfig> config;  // FindUpModel: of the model
+  std::vector<std::string> notices;          // PassOnOthers: what a person should know
+  std::string pipelines;                     // unset: 1, or as --layout says
   int64_t kv_tokens = kLocalKvTokensDefault;
 };
 
 void AddUpFlags(FlagSet* set, UpFlags* flags);
 
-// Whether there is a model where the flags say. INVALID_ARGUMENT or NOT_FOUND names what is wrong.
+// Finds the model that the flags say, and reads its configuration. INVALID_ARGUMENT or NOT_FOUND
+// names what is wrong.
 absl::Status FindUpModel(UpFlags* flags);
 
 // Adds what is given beside our flags to that of the programs that it is for (passed_on.h). After
