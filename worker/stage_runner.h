@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "kernels/collective.h"
 #include "kernels/work_meter.h"
@@ -59,6 +60,10 @@ class StageRunner {
 
   // Its exchanges with the other ranks of its stage since the epoch began.
   virtual kernels::CollectiveTraffic rank_traffic() const { return {}; }
+
+  // Time that rows have waited for masks of grammars since the shard was loaded: no work of the
+  // device. A device that computes on meanwhile has that time counted as waiting, too.
+  virtual Duration mask_wait() const { return {}; }
 
   // The work of a step: all of it, and the most of it between two calls of `progress`, or two
   // slices that the backend counts. Zeros: not known.

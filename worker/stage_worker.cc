@@ -275,13 +275,16 @@ absl::Status StageWorker::RunStep(ReadyStep ready, const ProgressCallback& progr
   const Instant waiting = clock_->Now();
   TUTTI_ASSIGN_OR_RETURN(const Rows rows, PrepareRows(ready, part));
   const Instant begin = clock_->Now();
+  const Duration masks_before = runner_->mask_wait();
   TUTTI_RETURN_IF_ERROR(Compute(part, rows, progress, on_begin));
   if (rows.in_on_device) row_channel_->Release();
   CollectFaults(std::move(ready.faults));
   ++progress_count_;
-  const Duration compute = clock_->Now() - begin;
+  // A worker is not slow for what a grammar takes.
+  const Duration computing = clock_->Now() - begin;
+  const Duration masks = std::min(computing, runner_->mask_wait() - masks_before);
   TUTTI_RETURN_IF_ERROR(PassOn(part, rows));
-  SendDone(ready.plan.step(), compute, ready.wait + (begin - waiting));
+  SendDone(ready.plan.step(), computing - masks, ready.wait + (begin - waiting) + masks);
   return ready.plan.probe() ? ForgetProbe(ready.plan) : absl::OkStatus();
 }
 

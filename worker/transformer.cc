@@ -25,6 +25,10 @@ kernels::CollectiveTraffic Transformer::rank_traffic() const {
   return options_.place.ranks == 1 ? kernels::CollectiveTraffic() : options_.collective->traffic();
 }
 
+Duration Transformer::mask_wait() const {
+  return sampler_ == nullptr ? Duration() : sampler_->mask_wait();
+}
+
 // The work as if every row met every weight: more than it is where there are experts, and the
 // embedding is only looked up.
 StageRunner::StepWork Transformer::WorkOf(const Batch& batch) const {

@@ -80,6 +80,7 @@ class Transformer : public StageRunner {
   int32_t vocab_size() const override { return static_cast<int32_t>(config_.vocab_size); }
   LinkMemory link_memory() const override;
   kernels::CollectiveTraffic rank_traffic() const override;
+  Duration mask_wait() const override;
   std::vector<v1::NumericFault> PopFaults() override { return faults_.Pop(); }
   StepWork WorkOf(const Batch& batch) const override;
   absl::Status Run(const Batch& batch, std::span<const std::byte> input,

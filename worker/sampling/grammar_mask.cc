@@ -28,13 +28,18 @@ void GrammarMask::FindLate(std::span<const SampleRow> rows, const ProgressCallba
   const bool others = std::any_of(rows.begin(), rows.end(), is_there) ||
                       (!rows.empty() && rows.front().goes_on != nullptr);
   const Duration patience = others ? Duration(kLateMaskGrace) : Duration(kLateMaskPatience);
-  const Instant until = std::chrono::steady_clock::now() + patience;
+  const Instant begin = std::chrono::steady_clock::now();
+  const Instant until = begin + patience;
+  bool waits = false;
   for (const SampleRow& row : rows) {
     GrammarAnswer* const answer = row.sequence->grammar.get();
-    if (answer == nullptr || answer->WaitUntil(until, progress)) continue;
+    if (answer == nullptr || answer->IsReady()) continue;
+    waits = true;
+    if (answer->WaitUntil(until, progress)) continue;
     late_.insert(row.sequence);
     answer->CountLate();
   }
+  if (waits) waited_ += std::chrono::steady_clock::now() - begin;
 }
 
 void GrammarMask::Apply(kernels::TensorView logits, std::span<const SampleRow> rows,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/clock.h"
 #include "kernels/backend.h"
 #include "model/partition.h"
 #include "worker/batch.h"
@@ -33,6 +34,9 @@ class GrammarMask {
   // Whether the mask of a row of the last Apply was not there in time.
   bool IsLate(const SampleRow& row) const { return late_.contains(row.sequence); }
 
+  // Time that all Apply together have waited.
+  Duration waited() const { return waited_; }
+
  private:
   void FindLate(std::span<const SampleRow> rows, const ProgressCallback& progress);
 
@@ -43,6 +47,8 @@ class GrammarMask {
   std::vector<uint32_t> masks_;  // [masked, words of own]
   std::vector<kernels::LogitAdjustment> ended_;
   absl::flat_hash_set<const SequenceState*> late_;
+
+  Duration waited_{};
 };
 
 }  // namespace tutti::worker

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "worker/limits.h"
 #include "worker/numeric_faults.h"
 #include "worker/sampling/logit_summaries.h"
 #include "worker/sampling/rank_threads_testing.h"
@@ -186,6 +187,8 @@ TEST_P(GrammarMaskTest, NobodyWaitsForAnothersGrammar) {
   EXPECT_TRUE(late->grammar->end().ok()) << late->grammar->end();
   EXPECT_EQ(sampled[1].token(), kIds - 1);
   EXPECT_EQ(sampled[2].token(), Char('c'));
+  EXPECT_GE(sampler_->mask_wait(), Duration(kLateMaskGrace));
+  EXPECT_LT(sampler_->mask_wait(), std::chrono::steady_clock::now() - begin);
   // Its row is drawn in a later step, and then is what it would have been.
   while (sampled[0].token() == kLateToken &&
          std::chrono::steady_clock::now() - begin < std::chrono::seconds(60)) {

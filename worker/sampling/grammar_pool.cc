@@ -50,7 +50,7 @@ constexpr GrammarCache::Bounds kBoundsOfMaker = {.bytes = kGrammarBytesMax / 2,
 
 MakerPatience QuickPatience(GrammarPool::Runs runs) {
   if (runs == GrammarPool::Runs::kInline) return {};
-  return {.build_work = kQuickBuildWork,
+  return {.build_work = grammar::kQuickBuildWork,
           .mask = kQuickMaskTime,
           .mean_mask = kQuickMeanMaskTime,
           .turn = kQuickTurn};
@@ -114,7 +114,7 @@ absl::Status GrammarPool::SetVocabulary(v1::Vocabulary vocabulary, int32_t vocab
   if (runs_ == Runs::kOnThread && !quick_.thread.joinable()) {
     quick_.thread = StartThread("the maker of masks", [this] { Run(&quick_); });
     patient_.thread = StartThread("the patient maker of masks", [this] {
-      LowerPriority(kPatientNiceSteps);
+      LowerPriority(grammar::kPatientNiceSteps);
       Run(&patient_);
     });
   }

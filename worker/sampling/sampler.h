@@ -28,6 +28,7 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "kernels/backend.h"
 #include "kernels/collective.h"
@@ -75,6 +76,8 @@ class Sampler {
                       const ProgressCallback& progress = nullptr);
 
   int64_t bytes() const { return adjusted_->bytes(); }
+  // Time that rows have waited for masks of grammars, in all.
+  Duration mask_wait() const { return grammar_mask_.waited(); }
 
  private:
   // One row on its way.
