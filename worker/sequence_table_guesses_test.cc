@@ -5,38 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "google/protobuf/text_format.h"
 #include "worker/batch.h"
-#include "worker/sequence_table.h"
+#include "worker/sequence_table_testing.h"
 
 namespace tutti::worker {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr SequenceLimits kGuessLimits = {.vocab_size = 100,
-                                         .block_size = 16,
-                                         .num_blocks = 8,
-                                         .max_batch_tokens = 32,
-                                         .max_step_sequences = 2,
-                                         .max_known_sequences = 3,
-                                         .max_model_len = 40};
-
-v1::StepPlan PlanOf(const std::string& text) {
-  v1::StepPlan plan;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &plan)) << text;
-  return plan;
-}
-
-// Sequence 7 with prompt 1 2 3, computed as a whole.
-v1::StepPlan FirstGuessedPlan() {
-  return PlanOf(R"(
-    step: 1 total_rows: 3
-    new_sequences { sequence: 7 tokens: [1, 2, 3] prompt_tokens: 3 }
-    scheduled { sequence: 7 first: 0 count: 3 new_blocks: 5 sample: true
-                expected_tokens: 3 expected_blocks: 1 })");
-}
 
 // Step 2 of sequence 7, which has 4 tokens then, guesses 5 and 6 behind them.
 v1::StepPlan GuessingPlan() {
@@ -48,8 +24,8 @@ v1::StepPlan GuessingPlan() {
 
 TEST(SequenceTableGuesses, ThoseThatWereRightAreComputed) {
   for (int right = 0; right <= 2; ++right) {
-    SequenceTable table(kGuessLimits);
-    ASSERT_TRUE(table.Apply(FirstGuessedPlan()).ok());
+    SequenceTable table(kSmallTable);
+    ASSERT_TRUE(table.Apply(FirstPlan()).ok());
     ASSERT_EQ(table.Apply(GuessingPlan()), absl::OkStatus());
     EXPECT_EQ(table.Find(SequenceId(7))->computed, 4);
     EXPECT_THAT(table.Find(SequenceId(7))->tokens, ElementsAre(1, 2, 3, 4)) << "they are none yet";
@@ -68,8 +44,8 @@ TEST(SequenceTableGuesses, ThoseThatWereRightAreComputed) {
 
 TEST(SequenceTableGuesses, AWrongOneIsNotComputed) {
   const auto says = [](const std::string& scheduled) {
-    SequenceTable table(kGuessLimits);
-    EXPECT_TRUE(table.Apply(FirstGuessedPlan()).ok());
+    SequenceTable table(kSmallTable);
+    EXPECT_TRUE(table.Apply(FirstPlan()).ok());
     EXPECT_TRUE(table.Apply(GuessingPlan()).ok());
     return std::string(table
                            .Apply(PlanOf("step: 3 total_rows: 1 scheduled { sequence: 7 count: 1 "
@@ -89,8 +65,8 @@ TEST(SequenceTableGuesses, AWrongOneIsNotComputed) {
 
 TEST(SequenceTableGuesses, ImpossibleOnesAreRefused) {
   const auto says = [](const std::function<void(v1::ScheduledSequence*)>& change) {
-    SequenceTable table(kGuessLimits);
-    EXPECT_TRUE(table.Apply(FirstGuessedPlan()).ok());
+    SequenceTable table(kSmallTable);
+    EXPECT_TRUE(table.Apply(FirstPlan()).ok());
     v1::StepPlan plan = GuessingPlan();
     change(plan.mutable_scheduled(0));
     plan.set_total_rows(plan.scheduled(0).count());
@@ -100,7 +76,7 @@ TEST(SequenceTableGuesses, ImpossibleOnesAreRefused) {
   };
   EXPECT_THAT(says([](auto* s) { s->set_sample(false); }), HasSubstr("samples none"));
   EXPECT_THAT(says([](auto* s) { s->set_guesses(1, -1); }), HasSubstr("token id -1"));
-  EXPECT_THAT(says([](auto* s) { s->set_guesses(1, kGuessLimits.vocab_size); }),
+  EXPECT_THAT(says([](auto* s) { s->set_guesses(1, kSmallTable.vocab_size); }),
               HasSubstr("is not in [0, "));
   EXPECT_THAT(says([](auto* s) { s->set_count(2); }), HasSubstr("2 guesses among 2 rows"));
   EXPECT_THAT(says([](auto* s) { s->set_count(1); }), HasSubstr("2 guesses among 1 rows"));
@@ -108,7 +84,7 @@ TEST(SequenceTableGuesses, ImpossibleOnesAreRefused) {
 }
 
 TEST(SequenceTableGuesses, WhatWasAddedIsTakenBackWithItsCount) {
-  SequenceTable table(kGuessLimits);
+  SequenceTable table(kSmallTable);
   ASSERT_TRUE(table
                   .Apply(PlanOf(R"(
     step: 1
@@ -132,8 +108,8 @@ TEST(SequenceTableGuesses, WhatWasAddedIsTakenBackWithItsCount) {
 }
 
 TEST(BuildBatch, GuessesAreRowsBehindTheirSequence) {
-  SequenceTable table(kGuessLimits);
-  ASSERT_TRUE(table.Apply(FirstGuessedPlan()).ok());
+  SequenceTable table(kSmallTable);
+  ASSERT_TRUE(table.Apply(FirstPlan()).ok());
   const v1::StepPlan plan = GuessingPlan();
   ASSERT_TRUE(table.Apply(plan).ok());
   Batch batch;

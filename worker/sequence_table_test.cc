@@ -8,9 +8,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "google/protobuf/text_format.h"
 #include "worker/batch.h"
 #include "worker/limits.h"
+#include "worker/sequence_table_testing.h"
 
 namespace tutti::worker {
 namespace {
@@ -18,31 +18,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr SequenceLimits kLimits = {.vocab_size = 100,
-                                    .block_size = 16,
-                                    .num_blocks = 8,
-                                    .max_batch_tokens = 32,
-                                    .max_step_sequences = 2,
-                                    .max_known_sequences = 3,
-                                    .max_model_len = 40};
-
-v1::StepPlan Plan(const std::string& text) {
-  v1::StepPlan plan;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &plan)) << text;
-  return plan;
-}
-
-// Sequence 7 with prompt 1 2 3, computed as a whole.
-v1::StepPlan FirstPlan() {
-  return Plan(R"(
-    step: 1 total_rows: 3
-    new_sequences { sequence: 7 tokens: [1, 2, 3] prompt_tokens: 3 }
-    scheduled { sequence: 7 first: 0 count: 3 new_blocks: 5 sample: true
-                expected_tokens: 3 expected_blocks: 1 })");
-}
-
 TEST(SequenceTable, FollowsASequenceFromPromptToEnd) {
-  SequenceTable table(kLimits);
+  SequenceTable table(kSmallTable);
   ASSERT_TRUE(table.Apply(FirstPlan()).ok());
   const SequenceState* state = table.Find(SequenceId(7));
   ASSERT_NE(state, nullptr);
@@ -50,29 +27,29 @@ TEST(SequenceTable, FollowsASequenceFromPromptToEnd) {
   EXPECT_THAT(state->blocks, ElementsAre(5));
   EXPECT_EQ(state->computed, 3);
   ASSERT_TRUE(table
-                  .Apply(Plan(R"(
+                  .Apply(PlanOf(R"(
     step: 2 total_rows: 1
     scheduled { sequence: 7 first: 3 count: 1 new_tokens: 9 sample: true
                 expected_tokens: 4 expected_blocks: 1 })"))
                   .ok());
   EXPECT_THAT(state->tokens, ElementsAre(1, 2, 3, 9));
   EXPECT_EQ(state->computed, 4);
-  ASSERT_TRUE(table.Apply(Plan("step: 3 finished: 7")).ok());
+  ASSERT_TRUE(table.Apply(PlanOf("step: 3 finished: 7")).ok());
   EXPECT_EQ(table.Find(SequenceId(7)), nullptr);
 }
 
 TEST(SequenceTable, TheLastRowMayBeComputedAgain) {
-  SequenceTable table(kLimits);
+  SequenceTable table(kSmallTable);
   ASSERT_TRUE(table.Apply(FirstPlan()).ok());
   const std::string again = R"(
     step: 2 total_rows: 1
     scheduled { sequence: 7 first: 2 count: 1 sample: true again: true
                 expected_tokens: 3 expected_blocks: 1 })";
-  ASSERT_TRUE(table.Apply(Plan(again)).ok());
+  ASSERT_TRUE(table.Apply(PlanOf(again)).ok());
   const SequenceState* const state = table.Find(SequenceId(7));
   EXPECT_EQ(state->computed, 3);
   Batch batch;
-  BuildBatch(Plan(again), &table, &batch);
+  BuildBatch(PlanOf(again), &table, &batch);
   EXPECT_THAT(batch.positions, ElementsAre(2));
   EXPECT_THAT(batch.tokens, ElementsAre(3));
   ASSERT_EQ(batch.sample_rows.size(), 1u);
@@ -83,9 +60,9 @@ TEST(SequenceTable, TheLastRowMayBeComputedAgain) {
         "first: 1 count: 2 sample: true again: true expected_tokens: 3",
         "first: 2 count: 1 sample: true expected_tokens: 3",
         "first: 3 count: 1 new_tokens: 4 sample: true again: true expected_tokens: 4"}) {
-    SequenceTable other(kLimits);
+    SequenceTable other(kSmallTable);
     ASSERT_TRUE(other.Apply(FirstPlan()).ok());
-    const v1::StepPlan plan = Plan(
+    const v1::StepPlan plan = PlanOf(
         absl::StrCat("step: 2 total_rows: ", wrong.find("count: 2") == std::string::npos ? 1 : 2,
                      " scheduled { sequence: 7 ", wrong, " expected_blocks: 1 }"));
     EXPECT_FALSE(other.Apply(plan).ok()) << wrong;
@@ -93,9 +70,9 @@ TEST(SequenceTable, TheLastRowMayBeComputedAgain) {
 }
 
 TEST(SequenceTable, ASequenceBeginsAfterItsCachedPrefix) {
-  SequenceTable table(kLimits);
+  SequenceTable table(kSmallTable);
   EXPECT_TRUE(table
-                  .Apply(Plan(R"(
+                  .Apply(PlanOf(R"(
     step: 1 total_rows: 1
     new_sequences { sequence: 7 tokens: [1, 2, 3] prompt_tokens: 3 cached_tokens: 2 }
     scheduled { sequence: 7 first: 2 count: 1 new_blocks: 5
@@ -105,11 +82,11 @@ TEST(SequenceTable, ASequenceBeginsAfterItsCachedPrefix) {
 }
 
 TEST(SequenceTable, FinishesBeforeItAdds) {
-  SequenceTable table(kLimits);
+  SequenceTable table(kSmallTable);
   ASSERT_TRUE(table.Apply(FirstPlan()).ok());
   // Preempted and scheduled again within one step: everything is computed once more.
   EXPECT_TRUE(table
-                  .Apply(Plan(R"(
+                  .Apply(PlanOf(R"(
     step: 2 total_rows: 2 finished: 7
     new_sequences { sequence: 7 tokens: [1, 2, 3, 4] prompt_tokens: 3 }
     scheduled { sequence: 7 first: 0 count: 2 new_blocks: 1
@@ -119,9 +96,9 @@ TEST(SequenceTable, FinishesBeforeItAdds) {
 }
 
 TEST(SequenceTable, CountsTokensOnlyForPenalties) {
-  SequenceTable table(kLimits);
+  SequenceTable table(kSmallTable);
   ASSERT_TRUE(table
-                  .Apply(Plan(R"(
+                  .Apply(PlanOf(R"(
     step: 1
     new_sequences { sequence: 1 tokens: [4, 5, 4, 6] prompt_tokens: 2 }
     new_sequences { sequence: 2 tokens: [4, 5, 4, 6] prompt_tokens: 2
@@ -148,9 +125,9 @@ struct Contradiction {
 class SequenceTableContradiction : public ::testing::TestWithParam<Contradiction> {};
 
 TEST_P(SequenceTableContradiction, IsRefusedByName) {
-  SequenceTable table(kLimits);
+  SequenceTable table(kSmallTable);
   ASSERT_TRUE(table.Apply(FirstPlan()).ok());
-  const absl::Status status = table.Apply(Plan(GetParam().plan));
+  const absl::Status status = table.Apply(PlanOf(GetParam().plan));
   EXPECT_EQ(status.code(), GetParam().code) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().says));
 }
@@ -310,8 +287,8 @@ TEST(ValidateSampling, RefusesWhatCannotBeComputedWith) {
 }
 
 TEST(BuildBatch, LaysRowsOutSequenceBySequence) {
-  SequenceTable table(kLimits);
-  const v1::StepPlan plan = Plan(R"(
+  SequenceTable table(kSmallTable);
+  const v1::StepPlan plan = PlanOf(R"(
     step: 4 total_rows: 3
     new_sequences { sequence: 1 tokens: [10, 11, 12] prompt_tokens: 3 cached_tokens: 1 }
     new_sequences { sequence: 2 tokens: [20, 21] prompt_tokens: 2 }
