@@ -67,10 +67,9 @@ inline constexpr size_t kGrammarBytesPerSourceByte = 8;
 inline constexpr size_t kFedTokensPerTell = 16;
 // The one that waits for a mask looks this often whether the maker moves.
 inline constexpr std::chrono::milliseconds kMaskLookInterval{50};
-// Units of work of making a grammar beside the steps of others: 3 to 5 ms, enough for 99 of 100
-// schemas of MaskBench. What takes more is made by the patient maker (sampling/grammar_pool.h).
-inline constexpr int64_t kQuickBuildWork = 150'000;
-// The same for one mask, or one token that is read; of MaskBench's masks the longest takes 3.6 ms.
+// The time of one mask, or of one token that is read, beside the steps of others; of MaskBench's
+// masks the longest takes 3.6 ms. What takes more is made by the patient maker
+// (sampling/grammar_pool.h).
 inline constexpr std::chrono::milliseconds kQuickMaskTime{2};
 // And for the masks of an answer in the mean, of at least so many.
 inline constexpr std::chrono::microseconds kQuickMeanMaskTime{500};
@@ -81,9 +80,6 @@ inline constexpr std::chrono::microseconds kProvenMaskTime{100};
 // Outputs that are read again give others a turn after this time; the patient maker's later.
 inline constexpr std::chrono::milliseconds kQuickTurn{2};
 inline constexpr std::chrono::milliseconds kPatientTurn{50};
-// How far the patient maker's thread is below all others: beside threads that compute it has 3 % of
-// a processor.
-inline constexpr int kPatientNiceSteps = 15;
 // The time that a step waits for the masks of some rows beside others that have all they need: 1 %
 // of a step of 50 ms. And where no row has.
 inline constexpr std::chrono::microseconds kLateMaskGrace{500};

@@ -238,6 +238,7 @@ void Coordinator::Shutdown(Duration grace, const Hurried& hurried) {
   // A coordinator that stands by and is told to end does not begin to lead.
   if (!*leads_) leadership_.reset();
   engine_->Drain();
+  generation_->Drain();
   const auto wait_for = [&](const std::function<bool()>& is_over, Duration patience,
                             const Hurried& sooner) {
     const Instant deadline = clock_.Now() + patience;
@@ -246,7 +247,9 @@ void Coordinator::Shutdown(Duration grace, const Hurried& hurried) {
     }
     return is_over();
   };
-  const auto streams_are_over = [this] { return hub_->open_streams() == 0; };
+  const auto streams_are_over = [this] {
+    return generation_->num_waiting() == 0 && hub_->open_streams() == 0;
+  };
   if (!wait_for(streams_are_over, grace, hurried)) {
     engine_->EndAll();
     wait_for(streams_are_over, kEndPatience, nullptr);

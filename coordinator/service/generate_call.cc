@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
+#include "coordinator/requests/not_serving.h"
 #include "coordinator/service/generation_service.h"
 #include "coordinator/service/prompt_reasoning.h"
 #include "coordinator/service/resume_builder.h"
@@ -58,9 +59,10 @@ absl::StatusOr<BuiltRequest> GenerationService::Build(v1::GenerateRequest* messa
     claims.body = resume_tokens_->HashBody(message);
     TUTTI_RETURN_IF_ERROR(CheckSameRequest(*given, claims));
   }
-  auto read = BuildRequest(*message, *model_,
-                           {.known = &known_grammars_,
-                            .work_max = patient ? grammar::kBuildWorkMax : kQuickGrammarWork});
+  auto read =
+      BuildRequest(*message, *model_,
+                   {.known = &known_grammars_,
+                    .work_max = patient ? grammar::kBuildWorkMax : grammar::kQuickBuildWork});
   if (!read.ok()) {
     if (absl::StartsWith(read.status().message(), "grammar")) grammars_->CountRefused();
     return read.status();
@@ -99,30 +101,52 @@ absl::Status GenerationService::Generate(door::ReceivedRequest received, const C
   stream->Identify(message.request_id(), RequestId(), {});
   StreamBeginning beginning;
   auto read = Build(&message, call, patient, &beginning);
-  if (absl::IsAborted(read.status())) {
+  if (absl::IsAborted(read.status()) && !patient) {
     return GenerateLater(std::move(received), beginning.claims.tenant, call, stream);
   }
-  TUTTI_ASSIGN_OR_RETURN(BuiltRequest built, std::move(read));
+  TUTTI_RETURN_IF_ERROR(read.status());
   received.bytes.Clear();
+  BuiltCall built = {.name = message.request_id(),
+                     .request = *std::move(read),
+                     .beginning = std::move(beginning),
+                     .charge = std::move(received.charge)};
+  built.request.request.deadline = call.deadline;
+  built.request.output.arrival = call.arrival;
+  if (!patient) return Enter(std::move(built), stream);
+  // Others wait for what is locked from here on, and not at the priority of this thread.
+  const auto kept = std::make_shared<BuiltCall>(std::move(built));
+  ++waiting_;
+  const std::shared_ptr<void> waits(nullptr, [this](void*) { --waiting_; });
+  const auto enter = [this, kept, stream, waits] {
+    if (stream->ended()) return;
+    const absl::Status entered =
+        door::WithinMemory([&] { return Enter(std::move(*kept), stream); });
+    if (!entered.ok()) stream->End(entered);
+  };
+  if (pool_.Submit({.client = stream->client(), .run = enter})) return absl::OkStatus();
+  return door::Overloaded("too many requests arrive at once");
+}
+
+absl::Status GenerationService::Enter(BuiltCall call,
+                                      const std::shared_ptr<door::GenerateStream>& stream) {
+  BuiltRequest& built = call.request;
   TUTTI_RETURN_IF_ERROR(serving_->Check());
   // From here on the prompt is held, once for each output, instead of the message.
-  door::ByteBudget::Charge prompt = std::move(received.charge);
-  if (!prompt.Resize(HeldBytes(built))) {
+  if (!call.charge.Resize(HeldBytes(built))) {
     return door::Overloaded("the coordinator holds as many prompts for this client as it may now");
   }
   const int32_t n = built.n;
   const RequestId first(next_request_.fetch_add(static_cast<uint64_t>(n)));
   built.request.id = first;
-  built.request.deadline = call.deadline;
-  built.output.arrival = call.arrival;
-  stream->Identify(message.request_id(), first, built.request.tenant);
-  const absl::Status begun = Begin(message.request_id(), &built, std::move(beginning), stream);
+  stream->Identify(call.name, first, built.request.tenant);
+  const absl::Status begun = Begin(call.name, &built, std::move(call.beginning), stream);
   if (!begun.ok()) {
     Abandon(first, n);
     return begun;
   }
   // Last: a client that leaves before there is anything to end must not be missed.
-  const bool wanted = stream->Attach(n, std::move(prompt), [this, first, n] { Abandon(first, n); });
+  const bool wanted =
+      stream->Attach(n, std::move(call.charge), [this, first, n] { Abandon(first, n); });
   if (!wanted) Abandon(first, n);
   return absl::OkStatus();
 }
@@ -131,8 +155,11 @@ absl::Status GenerationService::GenerateLater(door::ReceivedRequest received, co
                                               const Call& call,
                                               const std::shared_ptr<door::GenerateStream>& stream) {
   const auto bytes = static_cast<int64_t>(received.bytes.Length());
+  ++waiting_;
+  const std::shared_ptr<void> waits(nullptr, [this](void*) { --waiting_; });
   const auto kept = std::make_shared<door::ReceivedRequest>(std::move(received));
-  const auto work = [this, call, stream](door::ReceivedRequest again) {
+  const auto work = [this, call, stream, waits](door::ReceivedRequest again) {
+    if (draining_) return ShuttingDown();
     return Generate(std::move(again), call, stream, /*patient=*/true);
   };
   const bool queued =

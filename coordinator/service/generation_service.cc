@@ -67,7 +67,7 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
                                   .all_bytes = kGrammarBytesMax})),
       spans_(spans),
       pool_(kTokenizerThreads, kMailboxEventsMax),
-      patient_pool_(1, kPatientRequestsMax, door::FairQueue::kLarge, kPatientNiceSteps) {
+      patient_pool_(1, kPatientRequestsMax, door::FairQueue::kLarge, grammar::kPatientNiceSteps) {
   Serve("Generate", [this](auto* context) { return BeginGenerate(context); });
   Serve("Tokenize", [this](auto* context) { return BeginTokenize(context); });
   Serve("Detokenize", [this](auto* context) { return BeginDetokenize(context); });
@@ -76,14 +76,12 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
 
 void GenerationService::Work(const std::shared_ptr<door::ClientCall>& call, Instant deadline,
                              std::function<absl::Status(door::ReceivedRequest)> work) {
-  const bool queued = pool_.Submit({.client = call->client(),
-                                    .bytes = call->request_bytes(),
-                                    .run = [this, call, deadline, work = std::move(work)] {
-                                      std::optional<door::ReceivedRequest> received =
-                                          call->TakeRequest();
-                                      if (received)
-                                        WorkOn(call.get(), deadline, *std::move(received), work);
-                                    }});
+  const auto run = [this, call, deadline, work = std::move(work)] {
+    std::optional<door::ReceivedRequest> received = call->TakeRequest();
+    if (received.has_value()) WorkOn(call.get(), deadline, *std::move(received), work);
+  };
+  const bool queued =
+      pool_.Submit({.client = call->client(), .bytes = call->request_bytes(), .run = run});
   if (!queued) call->End(door::Overloaded("too many requests arrive at once"));
 }
 

@@ -63,6 +63,12 @@ class GenerationService : public door::RawService {
   // Thread: any.
   const RunningGrammars& grammars() const { return *grammars_; }
 
+  // Requests whose grammars take long hear from now on that the service shuts down, those that wait
+  // among them; the one whose grammar is being made, when it is.  Thread: any.
+  void Drain() { draining_ = true; }
+  // Those that have not begun for it.  Thread: any.
+  int num_waiting() const { return waiting_; }
+
  private:
   // The properties of a call beside its message.
   struct Call {
@@ -70,6 +76,13 @@ class GenerationService : public door::RawService {
     Instant deadline;
     std::vector<std::string> tenants;  // of the metadata
     door::AskerRights rights;
+  };
+  // A request that was read and found good.
+  struct BuiltCall {
+    std::string name;  // the client's
+    BuiltRequest request;
+    StreamBeginning beginning;
+    door::ByteBudget::Charge charge;
   };
   // Starts a call. The connection of a gateway is shared by its callers, and not judged.
   door::ClientCall::Reactor* Start(grpc::CallbackServerContext* context, door::ClientCall* call,
@@ -94,6 +107,8 @@ class GenerationService : public door::RawService {
   // The request as the core knows it, and what its stream says of itself (generate_call.cc).
   absl::StatusOr<BuiltRequest> Build(v1::GenerateRequest* message, const Call& call, bool patient,
                                      StreamBeginning* beginning);
+  // Holds it, and has it begin.
+  absl::Status Enter(BuiltCall call, const std::shared_ptr<door::GenerateStream>& stream);
   // Gives its outputs to the engine, in the place of those of the same name.
   absl::Status Begin(const std::string& name, BuiltRequest* built, StreamBeginning beginning,
                      const std::shared_ptr<door::GenerateStream>& stream);
@@ -121,6 +136,8 @@ class GenerationService : public door::RawService {
   KnownGrammars known_grammars_{kKnownGrammarsMax};
   metrics::SpanWriter* const spans_;
   std::atomic<uint64_t> next_request_{1};
+  std::atomic<bool> draining_{false};
+  std::atomic<int> waiting_{0};
   door::WorkPool pool_;
   door::WorkPool patient_pool_;
 };

@@ -34,12 +34,7 @@ inline constexpr int64_t kVocabularyBytesMax = 6 << 20;
 // take a kilobyte at most, or it is made again for each request: 5 MB in all.
 inline constexpr size_t kKnownGrammarsMax = 4096;
 inline constexpr size_t kKnownGrammarBytesMax = 1024;
-// Units of work of making a grammar on the threads that work on requests: 3 to 5 ms, enough for 99
-// of 100 schemas of MaskBench. What takes more is made on a thread of its own, which runs where the
-// machine has time to spare: beside threads that compute it has 3 % of a processor.
-inline constexpr int64_t kQuickGrammarWork = 150'000;
-inline constexpr int kPatientNiceSteps = 15;
-// Requests that wait for that thread: two minutes of it, alone.
+// Requests that wait for the thread of grammars that take long to make: two minutes of it, alone.
 inline constexpr size_t kPatientRequestsMax = 1024;
 // Different grammars of one tenant under way at a time, and of all: each costs the workers that
 // sample an automaton, of which they remember so many (worker/limits.h). An application has a

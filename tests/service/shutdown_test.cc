@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/files_testing.h"
 #include "base/mutex.h"
@@ -139,6 +140,50 @@ TEST_P(ShutdownTest, NobodyWhoKeepsAskingHearsThatItHasCancelled) {
                 code == grpc::StatusCode::UNKNOWN)
         << code << " " << count << " times";
   }
+}
+
+// The work of a grammar that is made late, and of those that wait behind it.
+std::string SchemaOfManyProperties() {
+  std::string properties;
+  for (int i = 0; i < 9'000; ++i) {
+    absl::StrAppend(&properties, i == 0 ? "" : ",", "\"p", i, "\":{\"type\":\"string\"}");
+  }
+  return absl::StrCat(R"({"type":"object","properties":{)", properties, "}}");
+}
+
+TEST_P(ShutdownTest, WhoWaitsForAGrammarIsToldToGoElsewhere) {
+  const std::string schema = SchemaOfManyProperties();
+  const auto channel = Connect(coordinator_->address());
+  Mutex mutex;
+  std::vector<grpc::Status> heard;  // guarded by mutex
+  std::vector<std::thread> askers;
+  for (int i = 0; i < 12; ++i) {
+    askers.emplace_back([&, i] {
+      grpc::ClientContext context;
+      v1::GenerateRequest request;
+      request.set_text("x");
+      request.mutable_grammar()->set_json_schema(absl::StrCat(schema, std::string(i, ' ')));
+      v1::GenerateResponse response;
+      const auto reader = v1::Inference::NewStub(channel)->Generate(&context, request);
+      while (reader->Read(&response)) continue;
+      const grpc::Status status = reader->Finish();
+      const MutexLock lock(&mutex);
+      heard.push_back(status);
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  coordinator_->Shutdown(std::chrono::seconds(30));
+  for (std::thread& asker : askers) asker.join();
+  int told = 0;
+  for (const grpc::Status& status : heard) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+    // Not gRPC's words for a connection that was lost.
+    EXPECT_THAT(status.error_message(),
+                ::testing::AnyOf(::testing::HasSubstr("is shutting down"),
+                                 ::testing::HasSubstr("not serving: no worker")));
+    if (status.error_message().find("shutting down") != std::string::npos) ++told;
+  }
+  EXPECT_GT(told, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Addresses, ShutdownTest, ::testing::Values("tcp", "unix"),
