@@ -59,8 +59,13 @@ void LoopJobs::Run(const Caller& caller, Lane lane, int64_t bytes, Job job) {
           rest = [caller] { caller.ReplyError(Unavailable("there is no memory left")); };
         }
         if (rest == nullptr) return;
-        server->Post([held, rest = std::move(rest)] {
-          if (!held->dropped()) rest();
+        server->Post([held, caller, rest = std::move(rest)] {
+          if (held->dropped()) return;
+          const absl::Status answered = door::WithinMemory([&] {
+            rest();
+            return absl::OkStatus();
+          });
+          if (!answered.ok()) caller.ReplyError(Unavailable("there is no memory left"));
         });
       });
   if (taken) return;
