@@ -13,7 +13,8 @@
 // out: {"us": time to make the grammar,
 //       "texts": [{"accepted": true, "prefix": true, "stop": bytes allowed, "finished": "..."}],
 //       "walks": [{"text": "...", "ended": true, "finished": "..."}],
-//       "masks": [microseconds of each, the first first], "bytes": of the automaton}
+//       "masks": [microseconds of each, the first first], "bytes": of the automaton,
+//       "forced": how many masks of texts allow one token only}
 // or:  {"error": "...", "us": …}
 //
 // With a model's vocabulary texts are followed by its tokens, and a mask is made before each, which
@@ -29,6 +30,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -135,6 +137,7 @@ class Probe {
       answer["walks"].push_back(Walk(automaton, question, &random, &masks));
     }
     answer["masks"] = std::move(masks);
+    answer["forced"] = std::exchange(forced_, 0);
     answer["bytes"] = automaton->bytes();
     return answer;
   }
@@ -160,6 +163,7 @@ class Probe {
       const double begin = CpuTime();
       const absl::Status status = again.Mask(mask);
       masks->push_back(CpuTime() - begin);
+      forced_ += Count(mask) == 1 ? 1 : 0;
       if (!status.ok() || !Has(mask, id) || !again.AcceptToken(id).ok()) {
         answer["broken"] = again.text().size();
         return answer;
@@ -226,6 +230,7 @@ class Probe {
     return matcher->ended();
   }
 
+  int forced_ = 0;  // tokens of texts that alone were allowed
   const std::unique_ptr<text::Tokenizer> tokenizer_;
   std::shared_ptr<const TokenTrie> trie_;
   TokenId end_ = 0;

@@ -2,6 +2,7 @@
 import collections
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,14 +31,15 @@ def run(root, path, plugins, arguments=(), **settings):
             return [tuple(json.loads(line)) for line in file]
 
 
-def report(name, found, elsewhere=lambda test: None):
+def report(name, found, elsewhere=()):
     """Prints the line of a file; whether nothing in it was wrong.
 
-    `elsewhere`: why a test that failed is not about us, where it is not.
+    `elsewhere`: [(pattern of tests, why they are not about us)], looked at for those that failed.
     """
     counts, named, others, wrong = collections.Counter(), collections.Counter(), collections.Counter(), []
     for test, outcome, said in found:
-        reason = elsewhere(test) if outcome in ("wrong", "refused") else None
+        failed = outcome in ("wrong", "refused")
+        reason = next((why for pattern, why in elsewhere if failed and re.search(pattern, test)), None)
         outcome = "elsewhere" if reason else outcome
         counts[outcome] += 1
         if reason:

@@ -41,7 +41,7 @@ class Tutti:
             return {"error": answer["error"], "make": answer["us"]}
         return {"accepted": [text["accepted"] for text in answer.get("texts", [])],
                 "broken": sum("broken" in text for text in answer.get("texts", [])),
-                "make": answer["us"], "masks": answer["masks"]}
+                "make": answer["us"], "masks": answer["masks"], "forced": answer["forced"]}
 
 
 class Llguidance:
@@ -168,6 +168,7 @@ def run(engine, arguments):
         masks += verdict["masks"]
         slow.append((max(verdict["masks"], default=0), name))
         counts["broken masks"] += verdict["broken"]
+        counts["masks of one token"] += verdict.get("forced", 0)
         results = iter(verdict["accepted"])
         for test, some in zip(tests, wanted):
             accepted = any([next(results) for _ in some])
