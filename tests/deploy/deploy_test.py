@@ -23,11 +23,12 @@ sys.path.insert(0, HERE)
 import schemas  # noqa: E402
 from image import IMAGES, check_image  # noqa: E402
 from manifests import Manifests  # noqa: E402
+from pods import LOADERS  # noqa: E402
 from services import check_compose, check_unit  # noqa: E402
 from harness import SOURCE  # noqa: E402
 
 DEPLOY = os.path.join(SOURCE, "deploy")
-KUSTOMIZATIONS = ("base", "gateway", "ingress", "mesh", "monitoring", "workers", "gpu", "standby", "leaderworkerset")
+KUSTOMIZATIONS = ("base", "gateway", "ingress", "httproute", "loader", "mesh", "monitoring", "workers", "gpu", "standby", "leaderworkerset")
 SKIPPED = 77
 
 
@@ -99,7 +100,19 @@ PLANTED = (
     ("ingress", "            name: tutti-gateway\n            port:", "            name: tutti-door\n            port:", "no Service tutti-door"),
     ("ingress", "              name: https", "              name: http", "has no port http"),
     ("ingress", "  - host: tutti.example.com", "  - host: tutti.example.org", "has no certificate"),
+    ("httproute", "port: 443\n    matches", "port: 8443\n    matches", "tutti-gateway has no port 8443"),
+    ("httproute", "  hostnames:\n  - tutti.example.com", "  hostnames:\n  - tutti.example.org", "is not what tutti-world listens to"),
+    ("httproute", "      request: 0s", "      request: 30s", "streams may be longer than 30s"),
+    ("httproute", "  - name: tutti-world\n    sectionName: https", "  - name: tutti-world\n    sectionName: tls", "has no listener tls"),
+    ("httproute", "      certificateRefs:\n      - name: tutti-world-tls\n", "      certificateRefs: []\n", "has no certificate"),
+    ("httproute", "    name: tutti-gateway\n    sectionName: https", "    name: tutti\n    sectionName: https", "tutti has no port https"),
+    ("loader", "name: REVISION", "name: REVISON", "its script names REVISION, which is not set"),
+    ("loader", "        name: fetch\n", "        name: fetch\n        restartPolicy: Always\n", "it does not end before the others"),
+    ("loader", "        - mountPath: /model\n          name: model\n        - mountPath: /hub", "        - mountPath: /hub", "nobody reads what it fetches"),
+    ("loader", "          exec /hub", "          (exec /hub", "yntax error"),
+    ("loader", "      name: model\n    spec:\n      accessModes", "      name: models\n    spec:\n      accessModes", "there is no volume model"),
     ("base", "    app.kubernetes.io/name: tutti\n    app.kubernetes.io/part-of: tutti\n  name: tutti-pods", "  name: tutti-pods", "no label app.kubernetes.io/name"),
+    ("workers", "app.kubernetes.io/component: worker", "app.kubernetes.io/component: work", "no label app.kubernetes.io/component"),
     ("mesh", "--public-plaintext", "--plaintext", "no flag --plaintext"),
     ("mesh", "appProtocol: kubernetes.io/h2c", "appProtocol: https", "appProtocol https of a port without TLS"),
     ("base", "appProtocol: https", "appProtocol: kubernetes.io/h2c", "appProtocol kubernetes.io/h2c of a port with TLS"),
@@ -122,6 +135,10 @@ MISSHAPEN = (
     ("gateway", "averageUtilization: 70", "averageUtilisation: 70", "averageUtilisation"),
     ("leaderworkerset", "restartPolicy: None", "restartPolicy: Never", "Never"),
     ("leaderworkerset", "failureThreshold: 300", "failureTreshold: 300", "failureTreshold"),
+    ("httproute", "backendRequest", "backendTimeout", "backendTimeout"),
+    ("httproute", "gatewayClassName", "gatewayClass", "gatewayClass"),
+    ("httproute", "caCertificateRefs", "caCertRefs", "caCertRefs"),
+    ("loader", "accessModes", "accessMode", "accessMode"),
     ("monitoring", "maxReplicaCount", "maxReplicas", "maxReplicas"),
 )
 
@@ -184,7 +201,7 @@ class Files(unittest.TestCase):
 
     def test_images_of_the_manifests_are_built(self):
         for name in KUSTOMIZATIONS if RENDERER else ():
-            self.assertLessEqual(set(re.findall(r"image: (\S+)", rendered(name))), set(IMAGES.values()), name)
+            self.assertLessEqual(set(re.findall(r"image: (\S+)", rendered(name))), set(IMAGES.values()) | LOADERS, name)
         self.assertEqual(set(re.findall(r"image: (\S+)", read("compose", "compose.yaml"))), {"tutti"})
 
     def test_units(self):

@@ -27,7 +27,8 @@ class Manifests:
         for document in documents:
             for path in TEMPLATES.get(document["kind"], ()):
                 template = at(document, path)
-                problems, containers = check_pod(self.name(document), template)
+                claims = [claim["metadata"]["name"] for claim in document["spec"].get("volumeClaimTemplates", ())]
+                problems, containers = check_pod(self.name(document), template, claims)
                 self.problems += problems
                 self.pods.append((document, template["metadata"]["labels"], containers))
 
@@ -105,10 +106,48 @@ class Manifests:
                     found.append(f"{name} has no port {port}")
         return found
 
+    def check_httproute(self, spec):
+        """Each name has a listener, streams have no limit of time, and what stands behind is there."""
+        listeners = {(gateway["metadata"]["name"], listener["name"]): listener
+                     for gateway in self.of_kind("Gateway") for listener in gateway["spec"]["listeners"]}
+        found = []
+        for parent in spec["parentRefs"]:
+            listener = listeners.get((parent["name"], parent["sectionName"]))
+            if listener is None:
+                found.append(f"{parent['name']} has no listener {parent['sectionName']}")
+            else:
+                found += [f"{name} is not what {parent['name']} listens to" for name in spec["hostnames"] if name != listener["hostname"]]
+        for rule in spec["rules"]:
+            found += [f"streams may be longer than {limit}" for limit in rule["timeouts"].values() if limit != "0s"]
+            found += [problem for ref in rule["backendRefs"] for problem in self.check_behind(ref["name"], "port", ref["port"])]
+        return found
+
+    def check_gateway(self, spec):
+        return [f"{listener['name']} has no certificate" for listener in spec["listeners"] if not listener.get("tls", {}).get("certificateRefs")]
+
+    def check_backendtlspolicy(self, spec):
+        found = []
+        for target in spec["targetRefs"]:
+            problems = self.check_behind(target["name"], "name", target["sectionName"])
+            found += problems
+            services = [one["spec"] for one in self.of_kind("Service") if one["metadata"]["name"] == target["name"]]
+            ports = [port["targetPort"] for one in services for port in one["ports"] if port["name"] == target["sectionName"]]
+            found += [f"{target['name']} does not speak TLS" for port in ports if not all(self.secured(services[0]["selector"], port))]
+        return found
+
+    def check_behind(self, service, key, port):
+        """The Service is there, and has the port of that name or number."""
+        specs = [one["spec"] for one in self.of_kind("Service") if one["metadata"]["name"] == service]
+        if not specs:
+            return [f"there is no Service {service}"]
+        return [] if port in {one.get(key) for one in specs[0]["ports"]} else [f"{service} has no port {port}"]
+
     def check_labels(self):
-        """Those of the convention, on all that has a name."""
-        return [f"{self.name(document)}: no label app.kubernetes.io/name" for document in self.documents
-                if "app.kubernetes.io/name" not in document["metadata"].get("labels", {})]
+        """Those of the convention: on all that has a name, and what it is for on pods."""
+        found = [f"{self.name(document)}: no label app.kubernetes.io/{label}" for document in self.documents for label in ("name", "part-of")
+                 if f"app.kubernetes.io/{label}" not in document["metadata"].get("labels", {})]
+        return found + [f"{self.name(document)}: its pods have no label app.kubernetes.io/component that is their role"
+                        for document, labels, _ in self.pods if labels.get("app.kubernetes.io/component") != labels["role"]]
 
     def check_poddisruptionbudget(self, spec):
         return self.check_ports(spec["selector"]["matchLabels"], [])

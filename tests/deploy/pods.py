@@ -1,5 +1,6 @@
 """Checks of one pod's template against the programs in it. Pure but for asking the programs what they take."""
 import re
+import subprocess
 
 from programs import SERVED, CommandLine, served_by, takes
 
@@ -8,6 +9,8 @@ NAMES = {"POD", "GROUP", "XDG_CACHE_HOME"}
 # Set by the controller of LeaderWorkerSet in every container.
 GROUP_VARIABLES = {"LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"}
 IMAGES = {"tutti", "tutti-cuda"}
+# Of others: what fills a volume before our programs begin.
+LOADERS = {"python:3.13-slim"}
 # Flags whose value is no path though it may begin with a slash.
 LISTENING = ("--listen", "--peer-listen", "--admin-listen", "--metrics")
 
@@ -17,13 +20,16 @@ def containers_of(spec):
 
 
 class Container:
-    """A container: its command line, and what flags and variables say together; .problems grows."""
+    """A container: its command line, and what flags and variables say together; .problems grows. claims: the volumes that are made
+    for its pod."""
 
-    def __init__(self, container, spec):
-        self.container, self.spec, self.problems = container, spec, []
+    def __init__(self, container, spec, claims=()):
+        self.container, self.spec, self.claims, self.problems = container, spec, claims, []
         self.name = container["name"]
         self.line = CommandLine([*container.get("command", ()), *container.get("args", ())])
-        self.problems += self.line.problems
+        self.loads = container["image"] in LOADERS
+        if not self.loads:
+            self.problems += self.line.problems
         self.settings = dict(self.line.values)
         self.pairs = list(self.line.values)
         self.ports = {port["containerPort"]: port["name"] for port in container.get("ports", ())}
@@ -65,7 +71,7 @@ class Container:
             self.check_probes()
             self.check_paths()
         self.check_security()
-        if self.container["image"] not in IMAGES:
+        if self.container["image"] not in IMAGES | LOADERS:
             self.problems.append(f"there is no image {self.container['image']}")
         return [f"{self.name}: {problem}" for problem in self.problems]
 
@@ -108,6 +114,7 @@ class Container:
 
     def check_paths(self):
         volumes = {volume["name"]: volume for volume in self.spec.get("volumes", ())}
+        volumes |= {name: {"persistentVolumeClaim": {}} for name in self.claims}
         mounts = {}
         for mount in self.container.get("volumeMounts", ()):
             mounts[mount["mountPath"]] = mount
@@ -128,6 +135,27 @@ class Container:
         if "memory" not in self.container.get("resources", {}).get("limits", {}):
             self.problems.append("its memory has no limit")
 
+    def written(self):
+        """The volumes that it may change."""
+        return {mount["name"] for mount in self.container.get("volumeMounts", ()) if not mount.get("readOnly")}
+
+    def reads_model_of(self, volumes):
+        path = self.settings.get("--model", "")
+        return any(mount["mountPath"] == path and mount["name"] in volumes for mount in self.container.get("volumeMounts", ()))
+
+    def check_loader(self, before, after):
+        """It fills the volume of the model, and ends, before the programs that read it begin."""
+        if self.container not in self.spec.get("initContainers", ()) or "restartPolicy" in self.container:
+            self.problems.append("it does not end before the others begin")
+        self.problems += [f"{other.name} begins before the model is there" for other in before if other.reads_model_of(self.written())]
+        if not any(other.reads_model_of(self.written()) for other in after):
+            self.problems.append("nobody reads what it fetches")
+        for script in self.container["args"]:
+            said = subprocess.run(["sh", "-n", "-c", script], capture_output=True, text=True, check=False)
+            self.problems += [said.stderr] if said.returncode else []
+            known = {entry["name"] for entry in self.container["env"]}
+            self.problems += [f"its script names {name}, which is not set" for name in re.findall(r"\$\{?(\w+)", script) if name not in known]
+
     def end_s(self):
         """Seconds from the pod's deletion until it has ended by itself at the latest."""
         sleep = self.container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
@@ -135,9 +163,12 @@ class Container:
         return sleep + drain
 
 
-def check_pod(where, template):
+def check_pod(where, template, claims=()):
     spec = template["spec"]
-    found = [Container(container, spec) for container in containers_of(spec)]
+    found = [Container(container, spec, claims) for container in containers_of(spec)]
+    for i, one in enumerate(found):
+        if one.loads:
+            one.check_loader(found[:i], found[i + 1:])
     problems = [problem for container in found for problem in container.check()]
     grace = spec.get("terminationGracePeriodSeconds", 30)
     longest = max(container.end_s() for container in found)
