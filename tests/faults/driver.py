@@ -10,6 +10,8 @@ from report import parts_of
 # The longest that anything may take before it counts as hung. Generous: the machine may be busy.
 PATIENCE_S = 60
 CASES = 28
+# Tokens that must have been guessed right where some are guessed.
+GUESSED_RIGHT = 50
 # A stream that has been silent for so long does not go on.
 QUIET_S = 2
 # A strike comes at a moment drawn from so many seconds after all is ready for it.
@@ -75,17 +77,21 @@ class Driver:
         if missing:
             raise RuntimeError(f"the cluster did not come up: {missing}")
         cases = workload.draw_cases(self.messages.generation, self.flags.seed, CASES, self.flags.long_prompts,
-                                    self.flags.grammars)
+                                    self.flags.grammars, self.flags.speculation)
         ask_all(self.client, cases, CASES)
         ask_all(self.client, [case for case in workload.with_stops(cases) if case.expected is None], CASES)
+        workload.forget_guesses(cases)
         before = self.cluster.weight()
-        # Some have not begun, or have just ended.
-        slots = max(self.scenario.slots, self.flags.streams * 5 // 4)
+        # Some have not begun, or have just ended. A step of few sequences has time for many guesses.
+        slots = self.flags.streams * 5 // 4 + 1
+        if not self.flags.speculation:
+            slots = max(self.scenario.slots, slots - 1)
         self.clients = Clients(self.client, cases, slots, PATIENCE_S)
         try:
             for _ in range(self.flags.count):
                 self.fault()
             self.wait_whole()
+            self.check_guesses()
         finally:
             whole = time.monotonic()
             self.report.streams = self.clients.stop(whole)
@@ -93,6 +99,15 @@ class Driver:
             if ends:
                 print(f"the last of the streams ended {max(0, max(ends) - self.struck):.1f} s after the last fault")
         self.check_quiet(before)
+
+    def check_guesses(self):
+        """Where next tokens are guessed, some are right, or nothing of this has been tried."""
+        def guessed():
+            pipelines = getattr(self.cluster.status(), "pipelines", ())
+            tokens, right = sum(one.guessed_tokens for one in pipelines), sum(sum(one.guesses_right) for one in pipelines)
+            return (right, tokens) if right >= GUESSED_RIGHT else None
+        if self.flags.speculation:
+            print("{} of {} guessed tokens were right".format(*self.wait(guessed, f"{GUESSED_RIGHT} right guesses")))
 
     def check_quiet(self, before):
         """Without requests nothing is held."""

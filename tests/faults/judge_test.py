@@ -16,7 +16,7 @@ from clients import Stream
 from judge import Answer, judge
 from obedience import disobedience
 from report import Report, parts_of, quantile
-from workload import Case, draw_cases, with_stops
+from workload import Case, draw_cases, forget_guesses, with_stops
 from tutti import _answer, _messages, _request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -296,7 +296,7 @@ class OwnClients(unittest.TestCase):
     def test_the_package_asks_for_the_same(self):
         package = own_clients.Package(MESSAGES, "unix:/nowhere")
         self.addCleanup(package.close)
-        for case in draw_cases(MESSAGES, 1, 14):
+        for case in (*draw_cases(MESSAGES, 1, 14), *draw_cases(MESSAGES, 1, 14, guesses=True)):
             asked = _request.build(None, {**package.arguments(case.request), "request_id": ""})
             wanted = type(asked).FromString(case.request.SerializeToString())
             wanted.n = max(1, wanted.n)
@@ -321,9 +321,12 @@ class OwnClients(unittest.TestCase):
         request.token_ids.ids[:] = [1, 2]
         request.sampling.seed, request.sampling.temperature, request.sampling.ignore_eos = 2**63, 0.7, True
         request.sampling.stop[:] = ["a b", "c"]
+        request.sampling.allowed_token_ids[:] = [7, 8]
+        request.speculation.mode = request.speculation.MODE_OFF
         self.assertEqual(command.arguments(request)[2:], [
             "--json", "--address", "host:1", "--outputs", "3", "--token-ids", "1,2", "--temperature", "0.699999988079071",
-            "--seed", str(2**63), "--stop", "a b", "--stop", "c", "--ignore-eos"])
+            "--seed", str(2**63), "--stop", "a b", "--stop", "c", "--ignore-eos",
+            "--allowed-token", "7", "--allowed-token", "8", "--speculation", "off"])
 
 
 class Requests(unittest.TestCase):
@@ -332,6 +335,14 @@ class Requests(unittest.TestCase):
         self.assertEqual([case.request for case in first], [case.request for case in second])
         self.assertNotEqual([case.request for case in first], [case.request for case in other])
         self.assertEqual(len({case.name for case in first}), 21)
+
+    def test_nothing_is_guessed_of_undisturbed_answers(self):
+        cases = draw_cases(MESSAGES, 1, 7, guesses=True)
+        for case in cases:
+            self.assertEqual(case.request.speculation.mode, case.request.speculation.MODE_OFF, case.name)
+            self.assertTrue(case.request.sampling.allowed_token_ids, case.name)
+        forget_guesses(cases)
+        self.assertFalse(any(case.request.HasField("speculation") for case in cases))
 
     def test_a_stop_string_comes_late_in_the_answer(self):
         cases = draw_cases(MESSAGES, 1, 7)

@@ -18,6 +18,8 @@ import tutti
 # Of a command that found nobody: a person starts it again.
 NOT_REACHABLE = 3
 AGAIN_S = 0.1
+# Flags of a field with another name.
+FLAGS = {"allowed_token_ids": "allowed_token"}
 
 
 class Cancelled:
@@ -42,6 +44,8 @@ class Package:
         """What generate() is called with for a request of workload.py."""
         asked = {field.name: list(value) if field.label == field.LABEL_REPEATED else value
                  for field, value in request.sampling.ListFields()}
+        if request.HasField("speculation"):
+            asked["speculation"] = "off"
         return dict(asked, token_ids=list(request.token_ids.ids), n=max(1, request.n))
 
     def message(self, chunk):
@@ -88,13 +92,15 @@ class Command:
         flags = ["--json", "--address", self.address, "--outputs", str(max(1, request.n)),
                  "--token-ids", ",".join(map(str, request.token_ids.ids))]
         for field, value in sampling.ListFields():
-            name = "--" + field.name.replace("_", "-")
+            name = "--" + FLAGS.get(field.name, field.name).replace("_", "-")
             if field.type == field.TYPE_BOOL:
                 flags.append(name)
             elif field.label == field.LABEL_REPEATED:
                 flags += [part for one in value for part in (name, str(one))]
             else:
                 flags += [name, repr(value)]
+        if request.HasField("speculation"):
+            flags += ["--speculation", "off"]
         return [self.program, "generate", *flags]
 
     def run(self, stream, patience_s):

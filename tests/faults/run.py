@@ -16,6 +16,7 @@ examples:
   tests/faults/run.py --scenario stop --count 5 --binaries build/release/bin --keep-logs /tmp/logs
 """
 import argparse
+import dataclasses
 import os
 import shutil
 import sys
@@ -48,6 +49,8 @@ def parse(arguments):
     parser.add_argument("--long-prompts", action="store_true", help="half of the requests have prompts of some 1,300 tokens, "
                         "which take long to compute again")
     parser.add_argument("--grammars", action="store_true", help="every answer is held to a grammar")
+    parser.add_argument("--speculation", action="store_true", help="next tokens are guessed; the answers they are compared "
+                        "with are made without, and some guesses must be right")
     parser.add_argument("--binaries", default=harness.BINARIES, metavar="DIR", help="folder of the built programs")
     parser.add_argument("--keep-logs", metavar="DIR", help="where the processes' logs go; without it they are kept "
                         "only after a failure")
@@ -90,7 +93,10 @@ def main(arguments=None):
     report = Report(flags.scenario, flags.seed, scenario.figure)
     cluster = None
     try:
-        cluster = Cluster(scenario.shape, messages, flags.binaries, logs, flags.seed)
+        shape = scenario.shape
+        if flags.speculation:
+            shape = dataclasses.replace(shape, flags=(*shape.flags, "--speculation", "lookup"))
+        cluster = Cluster(shape, messages, flags.binaries, logs, flags.seed)
         Driver(scenario, cluster, messages, flags, report).run()
     except (RuntimeError, AssertionError) as error:
         report.fail(str(error))

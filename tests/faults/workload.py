@@ -9,6 +9,10 @@ CONTEXT, VOCABULARY = 2048, 1200
 LONG_PROMPT = (500, 900)
 # With --long-prompts: as long as an answer and the position below leave room for.
 LONGEST_PROMPT = (1300, 1370)
+# With guesses an answer is drawn from so few ids that it says again what it has said.
+FEW_IDS = (2, 6)
+# Characters of a stop string; the first length counts of which one is found.
+STOP_LENGTHS = (4, 12, 36)
 # No case's sequence comes to this position; a poisoned one does after some tokens of its answer.
 POISONED_POSITION = 1500
 POISON_LEAD = (4, 40)
@@ -88,8 +92,9 @@ GRAMMARS = (("regex", "([A-Za-z]{1,8}[ ,.])*"), ("regex", "([0-9]+[-+*/=])*"),
                             '"b": {"enum": ["one", "two", null]}}, "required": ["a", "b"]}, "minItems": 1000}'))
 
 
-def draw_cases(messages, seed, count, long_prompts=False, grammars=False):
-    """`count` requests, of each kind in turn; with `grammars` every one is held to one of some."""
+def draw_cases(messages, seed, count, long_prompts=False, grammars=False, guesses=False):
+    """`count` requests, of each kind in turn; with `grammars` every one is held to one of some. With `guesses` answers
+    repeat themselves, and the requests say that nothing is guessed of them: forget_guesses() takes that back."""
     kinds = LONG_KINDS if long_prompts else KINDS
     draw = random.Random(f"{seed} requests")
     cases = []
@@ -103,8 +108,18 @@ def draw_cases(messages, seed, count, long_prompts=False, grammars=False):
         kinds[kind](request, draw)
         if grammars:
             setattr(request.grammar, *GRAMMARS[number % len(GRAMMARS)])
+        elif guesses:
+            request.sampling.allowed_token_ids.extend(sorted(draw.sample(range(VOCABULARY), draw.randint(*FEW_IDS))))
+        if guesses:
+            request.speculation.mode = request.speculation.MODE_OFF
         cases.append(Case(f"{kind}-{number}", request))
     return cases
+
+
+def forget_guesses(cases):
+    """From now on the cluster says whether tokens of these cases are guessed."""
+    for case in cases:
+        case.request.ClearField("speculation")
 
 
 def draw_poison(messages, draw):
@@ -123,10 +138,17 @@ def with_stops(cases):
         if not case.name.startswith("stop"):
             continue
         text = case.expected.outputs[0].text
-        for begin in range(len(text) * 2 // 3, len(text) - 4):
-            stop = text[begin:begin + 4]
-            if text.index(stop) > len(text) // 2 and "�" not in stop:
-                case.request.sampling.stop.append(stop)
-                case.expected = None
-                break
+        stop = next(filter(None, (_stop_in(text, length) for length in STOP_LENGTHS)), None)
+        if stop:
+            case.request.sampling.stop.append(stop)
+            case.expected = None
     return cases
+
+
+def _stop_in(text, length):
+    """A part of so many characters that comes late, and not before; None: there is none."""
+    for begin in range(len(text) * 2 // 3, len(text) - length):
+        stop = text[begin:begin + length]
+        if text.index(stop) > len(text) // 2 and "�" not in stop:
+            return stop
+    return None
