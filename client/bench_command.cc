@@ -83,7 +83,8 @@ std::string DescribeRequests(const BenchFlags& flags, const v1::GetModelResponse
                       flags.trace_block, ", sampling ", chat.sampling.ShortDebugString());
 }
 
-absl::StatusOr<Plan> MakePlan(const BenchFlags& flags, Client* client) {
+// What the flags and their files say; see Complete.
+absl::StatusOr<Plan> MakePlan(const BenchFlags& flags) {
   Plan plan;
   ArrivalOptions& arrivals = plan.driver.arrivals;
   arrivals.rate = flags.rate;
@@ -97,6 +98,7 @@ absl::StatusOr<Plan> MakePlan(const BenchFlags& flags, Client* client) {
   }
   plan.driver.turns = flags.chat.turns;
   plan.driver.think_time = FromSeconds(flags.think_time_s);
+  plan.driver.back_off = FromSeconds(flags.back_off_s);
   if (flags.service.timeout_s > 0) plan.driver.timeout = FromSeconds(flags.service.timeout_s);
 
   plan.chat = flags.chat;
@@ -119,39 +121,57 @@ absl::StatusOr<Plan> MakePlan(const BenchFlags& flags, Client* client) {
   if (!flags.compare.empty()) {
     TUTTI_ASSIGN_OR_RETURN(plan.recorded, Answers::Load(flags.compare));
   }
-  TUTTI_ASSIGN_OR_RETURN(const v1::GetModelResponse model, client->GetModel());
-  plan.chat.vocabulary = static_cast<int32_t>(model.vocab_size());
-  BenchFlags resolved = flags;
-  resolved.chat = plan.chat;
-  plan.asked = DescribeRequests(resolved, model);
   return plan;
 }
 
-// Waits for a first pipeline: what is loaded before it would be measured otherwise.
-absl::Status AwaitService(double patience_s, Client* client) {
+// And what depends on the model.
+void Complete(const BenchFlags& flags, const v1::GetModelResponse& model, Plan* plan) {
+  plan->chat.vocabulary = static_cast<int32_t>(model.vocab_size());
+  BenchFlags resolved = flags;
+  resolved.chat = plan->chat;
+  plan->asked = DescribeRequests(resolved, model);
+}
+
+// Waits for a first pipeline: what is loaded before it would be measured otherwise. One that cannot
+// be reached is waited for where the user says so: it may be a mistake in the address.
+absl::StatusOr<v1::GetModelResponse> AwaitService(const BenchFlags& flags, Client* client) {
   const SystemClock clock;
+  const double patience_s = flags.ready_within_s.value_or(kReadyWithinS);
   const Instant deadline = clock.Now() + FromSeconds(patience_s);
   ProgressLine line;
   while (true) {
-    TUTTI_ASSIGN_OR_RETURN(const v1::GetModelResponse model, client->GetModel());
-    if (!model.numerics_class().empty()) break;
+    absl::StatusOr<v1::GetModelResponse> model = client->GetModel();
+    if (model.ok() && !model->numerics_class().empty()) return model;
+    const bool waits = model.ok() || (flags.ready_within_s && absl::IsUnavailable(model.status()));
+    if (!waits) return model;
     if (clock.Now() >= deadline) {
-      return absl::UnavailableError(absl::StrCat("no pipeline of model '", OneLine(model.name()),
+      if (!model.ok()) return model;
+      return absl::UnavailableError(absl::StrCat("no pipeline of model '", OneLine(model->name()),
                                                  "' serves yet; --ready-within ", patience_s,
                                                  " s have passed"));
     }
-    line.Show("waiting for the service to be ready", "waiting for the service to be ready");
+    const char* const text = model.ok() ? "waiting for the service to be ready"
+                                        : "waiting for the service to be reached";
+    line.Show(text, text);
     std::this_thread::sleep_for(std::chrono::milliseconds(kReadyPollMs));
   }
-  line.Clear();
-  return absl::OkStatus();
 }
 
 std::string ProgressText(const DriverProgress& progress) {
-  return absl::StrFormat("%s: %s requests begun, %s ended, %s failed; %s output tokens",
-                         FormatSeconds(Seconds(progress.elapsed)), FormatCount(progress.begun),
-                         FormatCount(progress.ended), FormatCount(progress.failed),
-                         FormatCount(progress.tokens));
+  std::string text = absl::StrFormat("%s: %s requests begun, %s ended, %s failed; %s output tokens",
+                                     FormatSeconds(Seconds(progress.elapsed)),
+                                     FormatCount(progress.begun), FormatCount(progress.ended),
+                                     FormatCount(progress.failed), FormatCount(progress.tokens));
+  if (progress.refused > 0) {
+    absl::StrAppend(&text, "; ", FormatCount(progress.refused), " refused for now");
+  }
+  return text;
+}
+
+// Where progress is not seen on a terminal: a line now and then.
+std::string ProgressMilestone(const DriverProgress& progress) {
+  const auto lines = static_cast<int64_t>(Seconds(progress.elapsed) / kLoadProgressLineS);
+  return lines == 0 ? "" : absl::StrCat(lines);
 }
 
 // Whether the answers are right, and those that were recorded.
@@ -191,6 +211,13 @@ struct RunningLoad {
   bool interrupted ABSL_GUARDED_BY(mutex) = false;
 };
 
+Slo SloOf(const BenchFlags& flags) {
+  Slo slo;
+  if (flags.slo_ttft_ms > 0) slo.first_token = FromSeconds(flags.slo_ttft_ms / 1e3);
+  if (flags.slo_itl_ms > 0) slo.token_gap = FromSeconds(flags.slo_itl_ms / 1e3);
+  return slo;
+}
+
 int RunBench(const BenchFlags& flags) {
   if (auto status = CheckBenchFlags(flags); !status.ok()) return Fail(status);
   // The driver is made later; until then an interrupt ends the program.
@@ -203,11 +230,11 @@ int RunBench(const BenchFlags& flags) {
   });
   auto client = MakeClient(flags.service);
   if (!client.ok()) return Fail(client.status());
-  auto plan = MakePlan(flags, client->get());
+  auto plan = MakePlan(flags);
   if (!plan.ok()) return Fail(plan.status());
-  if (auto status = AwaitService(flags.ready_within_s, client->get()); !status.ok()) {
-    return Fail(status);
-  }
+  const auto model = AwaitService(flags, client->get());
+  if (!model.ok()) return Fail(model.status());
+  Complete(flags, *model, &*plan);
 
   const SystemClock clock;
   LoadDriver driver(plan->driver, client->get(), &clock, [&](int64_t number) {
@@ -219,10 +246,7 @@ int RunBench(const BenchFlags& flags) {
     const MutexLock lock(&running.mutex);
     running.driver = &driver;
   }
-  Slo slo;
-  if (flags.slo_ttft_ms > 0) slo.first_token = FromSeconds(flags.slo_ttft_ms / 1e3);
-  if (flags.slo_itl_ms > 0) slo.token_gap = FromSeconds(flags.slo_itl_ms / 1e3);
-  LoadReport report(slo);
+  LoadReport report(SloOf(flags));
   Answers answers(plan->asked);
   const bool keep = !flags.record.empty() || plan->recorded.has_value();
   ProgressLine line;
@@ -231,7 +255,9 @@ int RunBench(const BenchFlags& flags) {
         report.Add(turn);
         if (keep) answers.Add(turn);
       },
-      [&](const DriverProgress& progress) { line.Show(ProgressText(progress), ""); });
+      [&](const DriverProgress& progress) {
+        line.Show(ProgressText(progress), ProgressMilestone(progress));
+      });
   line.Clear();
   bool interrupted = false;
   {
@@ -239,11 +265,12 @@ int RunBench(const BenchFlags& flags) {
     running.driver = nullptr;
     interrupted = running.interrupted;
   }
-  report.Close(elapsed, interrupted);
+  report.Close(elapsed, interrupted, driver.progress().most_at_once);
   nlohmann::ordered_json json = report.ToJson();
   const absl::Status verdict = Judge(flags, *plan, report, answers, &json);
+  const LoadShape shape{flags.rate, flags.concurrency};
   const absl::Status printed = PrintLine(flags.json      ? json.dump(2)
-                                         : flags.as_vllm ? report.ToVllmText()
+                                         : flags.as_vllm ? report.ToVllmText(shape)
                                                          : report.ToText());
   if (!printed.ok()) return Fail(printed);
   if (!flags.record.empty()) {

@@ -49,7 +49,13 @@ void AddLoadFlags(FlagSet* set, BenchFlags* flags) {
            .show_default = true},
           {.names = "--ready-within",
            .variable = &flags->ready_within_s,
-           .help = "Seconds to wait for a service that is there and does not serve yet",
+           .help = "Seconds to wait until the service can be reached and serves; unset: 60 for one "
+                   "that is there and loads",
+           .check = NumberIn(0, 1e6)},
+          {.names = "--back-off",
+           .variable = &flags->back_off_s,
+           .help = "Seconds in which a request that is refused for now is asked again, when the "
+                   "service says; 0: refusals are failures",
            .check = NumberIn(0, 1e6),
            .show_default = true},
           {.names = "--think-time",
@@ -67,7 +73,7 @@ void AddRequestFlags(FlagSet* set, BenchFlags* flags) {
           {.names = "--questions",
            .variable = &flags->questions,
            .help = "Ask the questions of this file, like models/demo/questions.json, or the first "
-                   "of each conversation of a file like ShareGPT's",
+                   "of each conversation of a file like ShareGPT's (a list or JSON Lines)",
            .show_default = true},
           {.names = "--history",
            .variable = &flags->chat.history,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/status.h"
@@ -40,7 +41,8 @@ struct BenchFlags {
   std::string compare;
   bool json = false;
   bool as_vllm = false;
-  double ready_within_s = 60;
+  std::optional<float> ready_within_s;
+  double back_off_s = 60;
 };
 
 void AddBenchFlags(FlagSet* set, BenchFlags* flags);

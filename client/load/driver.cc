@@ -4,13 +4,21 @@
 #include <limits>
 #include <utility>
 
+#include "base/retry_delay.h"
 #include "client/load/limits.h"
 
 namespace tutti::client {
 namespace {
 
-// A chat that thinks: the soonest due is on top of the heap.
+// Chats that wait: the soonest due is on top of the heap.
 constexpr auto kLater = [](const auto& a, const auto& b) { return a.first > b.first; };
+
+// Requests that were refused together come back apart: up to a quarter later than they were told,
+// by their chats, so that a run is repeatable.
+constexpr int64_t kSpread = 32;
+Duration Spread(Duration delay, int64_t chat) {
+  return delay + delay / 4 * (chat % kSpread) / kSpread;
+}
 
 }  // namespace
 
@@ -22,14 +30,38 @@ class LoadDriver::Conversation : public GenerateObserver {
 
   // Begins the next turn, which was due at `due`.
   void Begin(Instant due) {
-    turn_ = Turn{.chat = number_, .turn = turns_++};
+    turn_ = Turn{.chat = number_, .turn = turns_++, .status = {}, .due = due - driver_->start_};
     turn_.repeated_tokens = known_tokens_;
     due_ = due;
     last_message_ = Instant();
     v1::GenerateRequest request = chat_->Ask();
     turn_.right_answer = chat_->RightAnswer();
+    if (driver_->options_.back_off > Duration::zero()) request_ = request;
     call_ = driver_->client_->Start(std::move(request), driver_->options_.timeout, this);
   }
+
+  // After a call that ended so: in how long the turn is to be asked again; none: it is over.
+  std::optional<Duration> AskAgainIn(const absl::Status& status, Instant now) const {
+    const bool is_refusal =
+        (absl::IsResourceExhausted(status) || absl::IsUnavailable(status)) && turn_.ids.empty();
+    const std::optional<Duration> delay = RetryDelayOf(status);
+    if (!is_refusal || !delay.has_value()) return std::nullopt;
+    const Duration pause = Spread(*delay, number_);
+    if (now + pause > due_ + driver_->options_.back_off) return std::nullopt;
+    return pause;
+  }
+  // The turn waits to be asked again.
+  void Refuse(absl::Status status) {
+    call_.reset();
+    ++turn_.refusals;
+    refusal_ = std::move(status);
+  }
+  bool refused() const { return !refusal_.ok(); }
+  void AskAgain() {
+    refusal_ = absl::OkStatus();
+    call_ = driver_->client_->Start(request_, driver_->options_.timeout, this);
+  }
+  absl::Status refusal() const { return refusal_; }
   void Cancel() {
     if (call_ != nullptr) call_->Cancel();
   }
@@ -50,7 +82,7 @@ class LoadDriver::Conversation : public GenerateObserver {
     driver_->mailbox_.Post(Ended{this, std::move(status)});
   }
 
-  // After OnEnd. The turn as it went; the chat goes on only after a good one.
+  // After OnEnd, or a refusal. The turn as it went; the chat goes on only after a good one.
   Turn FinishTurn(absl::Status status) {
     call_.reset();
     turn_.status = std::move(status);
@@ -81,6 +113,8 @@ class LoadDriver::Conversation : public GenerateObserver {
   const int64_t number_;
   const std::unique_ptr<Chat> chat_;
   std::unique_ptr<GenerateCall> call_;
+  v1::GenerateRequest request_;  // to ask it again
+  absl::Status refusal_;         // of the turn that waits to be asked again; OK: none does
   int32_t turns_ = 0;
   int64_t known_tokens_ = 0;
   Turn turn_;
@@ -125,18 +159,33 @@ void LoadDriver::Interrupt() { mailbox_.Post(Interrupted{}); }
 
 std::optional<Duration> LoadDriver::NextDue() const {
   std::optional<Duration> due = arrivals_.Next();
-  if (!thinking_.empty() && (!due || thinking_.front().first < *due)) {
-    due = thinking_.front().first;
+  if (!waiting_.empty() && (!due || waiting_.front().first < *due)) {
+    due = waiting_.front().first;
   }
   return due;
 }
 
+void LoadDriver::Wake(Duration at, Conversation* conversation) {
+  waiting_.emplace_back(at, conversation);
+  std::push_heap(waiting_.begin(), waiting_.end(), kLater);
+}
+
+void LoadDriver::Count() {
+  ++progress_.begun;
+  progress_.most_at_once = std::max(progress_.most_at_once, progress_.begun - progress_.ended);
+}
+
 void LoadDriver::BeginDue(Duration now) {
-  while (!thinking_.empty() && thinking_.front().first <= now) {
-    const auto [due, conversation] = thinking_.front();
-    std::pop_heap(thinking_.begin(), thinking_.end(), kLater);
-    thinking_.pop_back();
-    ++progress_.begun;
+  while (!waiting_.empty() && waiting_.front().first <= now) {
+    const auto [due, conversation] = waiting_.front();
+    std::pop_heap(waiting_.begin(), waiting_.end(), kLater);
+    waiting_.pop_back();
+    if (conversation->refused()) {
+      --progress_.refused;
+      conversation->AskAgain();
+      continue;
+    }
+    Count();
     conversation->Begin(start_ + due);
   }
   while (true) {
@@ -145,31 +194,46 @@ void LoadDriver::BeginDue(Duration now) {
     auto conversation = std::make_unique<Conversation>(this, arrivals_.Pop());
     Conversation* const begun = conversation.get();
     conversations_.emplace(begun, std::move(conversation));
-    ++progress_.begun;
+    Count();
     begun->Begin(start_ + *due);
   }
 }
 
 void LoadDriver::Handle(Ended ended, Duration now, const OnTurn& on_turn) {
   Conversation* const conversation = ended.conversation;
-  const bool ok = ended.status.ok();
+  const auto again = interrupted_ || options_.back_off == Duration::zero()
+                         ? std::nullopt
+                         : conversation->AskAgainIn(ended.status, start_ + now);
+  if (!again.has_value()) return Finish(conversation, std::move(ended.status), now, on_turn);
+  ++progress_.refused;
+  conversation->Refuse(std::move(ended.status));
+  Wake(now + *again, conversation);
+}
+
+void LoadDriver::Finish(Conversation* conversation, absl::Status status, Duration now,
+                        const OnTurn& on_turn) {
+  const bool ok = status.ok();
   ++progress_.ended;
   if (!ok) ++progress_.failed;
-  on_turn(conversation->FinishTurn(std::move(ended.status)));
+  on_turn(conversation->FinishTurn(std::move(status)));
   if (ok && !interrupted_ && !conversation->complete()) {
-    thinking_.emplace_back(now + options_.think_time, conversation);
-    std::push_heap(thinking_.begin(), thinking_.end(), kLater);
-    return;
+    return Wake(now + options_.think_time, conversation);
   }
   conversations_.erase(conversation);
   arrivals_.OnEnded(now);
 }
 
-void LoadDriver::Handle(Interrupted, Duration, const OnTurn&) {
+void LoadDriver::Handle(Interrupted, Duration now, const OnTurn& on_turn) {
   interrupted_ = true;
   arrivals_.Stop();
-  for (const auto& [due, conversation] : thinking_) conversations_.erase(conversation);
-  thinking_.clear();
+  for (const auto& [due, conversation] : std::exchange(waiting_, {})) {
+    if (conversation->refused()) {
+      --progress_.refused;
+      Finish(conversation, conversation->refusal(), now, on_turn);
+    } else {
+      conversations_.erase(conversation);
+    }
+  }
   for (const auto& [conversation, owned] : conversations_) conversation->Cancel();
 }
 

@@ -29,6 +29,9 @@ struct DriverOptions {
   int32_t turns = 1;                // of every chat, unless one fails
   Duration think_time{};            // from an answer's end to the next turn's beginning
   std::optional<Duration> timeout;  // of every request
+  // A request that is refused for now is asked again when the service says, until so long after it
+  // was due; zero: a refusal is a failure.
+  Duration back_off{};
 };
 
 // The state of a load.
@@ -36,8 +39,10 @@ struct DriverProgress {
   Duration elapsed{};
   int64_t begun = 0;  // turns
   int64_t ended = 0;
-  int64_t failed = 0;  // of those ended
+  int64_t failed = 0;   // of those ended
+  int64_t refused = 0;  // of those begun, that wait to be asked again
   int64_t tokens = 0;
+  int64_t most_at_once = 0;  // of those begun and not ended
 };
 
 class LoadDriver {
@@ -57,6 +62,9 @@ class LoadDriver {
   // No more turns begin, and those under way are cancelled.  Thread: any; once.
   void Interrupt();
 
+  // After Run: how it went.
+  const DriverProgress& progress() const { return progress_; }
+
  private:
   class Conversation;
   struct Ended {
@@ -68,7 +76,12 @@ class LoadDriver {
 
   // When there is something to do by itself, since the start.
   std::optional<Duration> NextDue() const;
+  void Wake(Duration at, Conversation* conversation);
+  // Reports a turn that has ended, and lets its chat go on or end.
+  void Finish(Conversation* conversation, absl::Status status, Duration now, const OnTurn& on_turn);
   void BeginDue(Duration now);
+  // A turn begins.
+  void Count();
   void Handle(Ended ended, Duration now, const OnTurn& on_turn);
   void Handle(Interrupted, Duration now, const OnTurn& on_turn);
 
@@ -83,7 +96,8 @@ class LoadDriver {
   DriverProgress progress_;
   bool interrupted_ = false;
   std::unordered_map<Conversation*, std::unique_ptr<Conversation>> conversations_;
-  std::vector<std::pair<Duration, Conversation*>> thinking_;  // a heap, the soonest first
+  // Those that think, or were refused, and when they go on: a heap, the soonest first.
+  std::vector<std::pair<Duration, Conversation*>> waiting_;
 };
 
 }  // namespace tutti::client

@@ -39,6 +39,11 @@ class EchoService : public v1::Inference::Service {
         static_cast<uint32_t>(10 * request->chat().messages_size()));
     const MutexLock lock(&mutex_);
     --at_once_;
+    if (refused_ < refuse) {
+      ++refused_;
+      context->AddTrailingMetadata("retry-after-ms", "20");
+      return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full");
+    }
     if (++served_ == fail_at) return grpc::Status(grpc::StatusCode::INTERNAL, "this one fails");
     writer->Write(response);
     return grpc::Status::OK;
@@ -53,9 +58,16 @@ class EchoService : public v1::Inference::Service {
     return most_at_once_;
   }
 
+  int refused() {
+    const MutexLock lock(&mutex_);
+    return refused_;
+  }
+
   // Chosen by the test before the first call.
   Duration delay{};
   bool forever = false;
+  int refuse = 0;  // so many calls at first
+  grpc::StatusCode refuse_as = grpc::StatusCode::RESOURCE_EXHAUSTED;
   int fail_at = 0;  // number of the call that fails, from 1; 0: none
 
  private:
@@ -64,6 +76,7 @@ class EchoService : public v1::Inference::Service {
   int at_once_ ABSL_GUARDED_BY(mutex_) = 0;
   int most_at_once_ ABSL_GUARDED_BY(mutex_) = 0;
   int served_ ABSL_GUARDED_BY(mutex_) = 0;
+  int refused_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 class DriverTest : public ::testing::Test {
@@ -115,6 +128,49 @@ TEST_F(DriverTest, AFailedTurnEndsItsChatOnly) {
   Run({.arrivals = {.concurrency = 1, .chats = 3}, .turns = 2});
   ASSERT_EQ(turns_.size(), 5u);
   EXPECT_EQ(turns_[0].status.message(), "this one fails");
+}
+
+TEST_F(DriverTest, ARefusedTurnIsAskedAgainWhenTheServiceSays) {
+  service_.refuse = 3;
+  Run({.arrivals = {.concurrency = 1, .chats = 2},
+       .turns = 2,
+       .back_off = std::chrono::minutes(1)});
+  ASSERT_EQ(turns_.size(), 4u);
+  for (const Turn& turn : turns_) EXPECT_TRUE(turn.status.ok()) << turn.status;
+  EXPECT_EQ(turns_[0].refusals, 3);
+  EXPECT_GE(turns_[0].first_token, milliseconds(60)) << "times count from when it was due";
+  EXPECT_EQ(turns_[1].refusals, 0);
+  EXPECT_GT(turns_[1].due, turns_[0].due);
+}
+
+TEST_F(DriverTest, ARefusalIsAFailureInTheEnd) {
+  service_.refuse = 100;
+  Run({.arrivals = {.concurrency = 1, .chats = 1}});
+  ASSERT_EQ(turns_.size(), 1u);
+  EXPECT_EQ(turns_[0].refusals, 0) << "nobody asked for it";
+  Run({.arrivals = {.concurrency = 1, .chats = 1}, .back_off = milliseconds(70)});
+  ASSERT_EQ(turns_.size(), 2u);
+  EXPECT_TRUE(absl::IsResourceExhausted(turns_[1].status)) << turns_[1].status;
+  EXPECT_GE(turns_[1].refusals, 1);
+  EXPECT_LE(turns_[1].refusals, 3);
+}
+
+TEST_F(DriverTest, AnInterruptEndsTurnsThatWaitToBeAskedAgain) {
+  service_.refuse = 1'000'000;
+  DriverOptions options{.arrivals = {.concurrency = 4, .chats = 100},
+                        .back_off = std::chrono::hours(1)};
+  const ChatOptions chat;
+  LoadDriver driver(std::move(options), client_.get(), &clock_,
+                    [&](int64_t number) { return MakeChat(chat, number); });
+  std::thread interrupter([&] {
+    while (service_.refused() < 9) std::this_thread::yield();
+    driver.Interrupt();
+  });
+  driver.Run([&](Turn turn) { turns_.push_back(std::move(turn)); }, [](const DriverProgress&) {});
+  interrupter.join();
+  ASSERT_EQ(turns_.size(), 4u);
+  for (const Turn& turn : turns_) EXPECT_FALSE(turn.status.ok());
+  EXPECT_EQ(driver.progress().most_at_once, 4);
 }
 
 // All are due at once and the service takes them one at a time: the last has waited for all others,

@@ -23,11 +23,15 @@ inline constexpr int64_t kLoadTurnsMax = 1000;
 inline constexpr int64_t kLoadTokensMax = int64_t{1} << 20;
 // The pause between two looks at a service that does not serve yet.
 inline constexpr int kReadyPollMs = 200;
+// The time that it is waited for: some 100 GB are loaded from a quick disk meanwhile.
+inline constexpr float kReadyWithinS = 60;
 // A file of questions or of recorded answers.
 inline constexpr int64_t kLoadFileBytesMax = int64_t{1} << 30;
 
 // The period at which the line that shows progress is drawn: a person reads no faster.
 inline constexpr int kLoadProgressMs = 500;
+// And of the lines that show it elsewhere than on a terminal: a log of an hour has 360.
+inline constexpr int kLoadProgressLineS = 10;
 // Differences from a recording that are shown; all are counted.
 inline constexpr int kDifferencesShown = 5;
 

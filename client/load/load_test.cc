@@ -315,7 +315,7 @@ TEST(LoadReport, CountsWhatItIsTold) {
     failed.total = milliseconds(5 * (i + 1));
     report.Add(failed);
   }
-  report.Close(std::chrono::seconds(2), true);
+  report.Close(std::chrono::seconds(2), true, 3);
   EXPECT_EQ(report.right_share(), 0.5);
   const nlohmann::ordered_json json = report.ToJson();
   EXPECT_EQ(json["answered"], 2);

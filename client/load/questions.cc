@@ -6,8 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/substitute.h"
 
 namespace tutti::client {
@@ -52,26 +55,65 @@ Question Spelling(Random* random) {
   return {text, word};
 }
 
-// The value of a message of ShareGPT's; null where it is of nobody whom `from` names.
-const std::string* ValueFrom(const Json& messages, size_t i,
-                             std::initializer_list<const char*> from) {
+// The text of a message, {"from": …, "value": …} as ShareGPT's or {"role": …, "content": …}; null
+// where it is of nobody whom `from` names.
+const std::string* TextFrom(const Json& messages, size_t i,
+                            std::initializer_list<const char*> from) {
   if (i >= messages.size() || !messages[i].is_object()) return nullptr;
-  const auto who = messages[i].find("from"), value = messages[i].find("value");
-  const bool is_text = who != messages[i].end() && who->is_string() && value != messages[i].end() &&
-                       value->is_string();
+  const Json& message = messages[i];
+  const bool as_openai = message.contains("role");
+  const auto who = message.find(as_openai ? "role" : "from");
+  const auto text = message.find(as_openai ? "content" : "value");
+  const bool is_text =
+      who != message.end() && who->is_string() && text != message.end() && text->is_string();
   if (!is_text) return nullptr;
   const std::string& name = who->get_ref<const std::string&>();
   return std::find(from.begin(), from.end(), name) == from.end()
              ? nullptr
-             : &value->get_ref<const std::string&>();
+             : &text->get_ref<const std::string&>();
 }
 
-// Of a conversation in ShareGPT's form; empty for one that is not a question and its answer.
+// Of a conversation; empty for one that is not a question and its answer, after what a system says.
 Question QuestionOf(const Json& messages) {
-  const std::string* const asked = ValueFrom(messages, 0, {"human", "user"});
-  const std::string* const said = ValueFrom(messages, 1, {"gpt", "chatgpt", "assistant", "bing"});
+  const size_t first = TextFrom(messages, 0, {"system"}) != nullptr ? 1 : 0;
+  const std::string* const asked = TextFrom(messages, first, {"human", "user"});
+  const std::string* const said =
+      TextFrom(messages, first + 1, {"gpt", "chatgpt", "assistant", "bing"});
   if (asked == nullptr || said == nullptr) return {};
   return {*asked, *said, /*is_known=*/false};
+}
+
+// The messages of an entry that is a conversation; null: it is none.
+const Json* ConversationOf(const Json& entry) {
+  if (!entry.is_object()) return nullptr;
+  for (const char* name : {"conversations", "messages"}) {
+    const auto messages = entry.find(name);
+    if (messages != entry.end() && messages->is_array() && !entry.contains("answer")) {
+      return &*messages;
+    }
+  }
+  return nullptr;
+}
+
+// The entries of a list, or of JSON Lines.
+absl::StatusOr<Json> ReadEntries(const std::string& json, const std::string& name) {
+  Json list = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (list.is_array() && !list.empty()) return list;
+  list = Json::array();
+  int64_t number = 0;
+  for (const absl::string_view line : absl::StrSplit(json, '\n')) {
+    ++number;
+    if (absl::StripAsciiWhitespace(line).empty()) continue;
+    Json entry = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!entry.is_object()) {
+      return absl::InvalidArgumentError(
+          number == 1 ? absl::StrCat(name, " is not a JSON list of questions, nor JSON Lines")
+                      : absl::StrCat(name, ":", number, ": this is not a JSON object"));
+    }
+    list.push_back(std::move(entry));
+  }
+  if (list.empty()) return absl::InvalidArgumentError(absl::StrCat(name, " has no questions"));
+  return list;
 }
 
 }  // namespace
@@ -89,18 +131,15 @@ Question MakeQuestion(Random* random) {
 
 absl::StatusOr<std::vector<Question>> ParseQuestions(const std::string& json,
                                                      const std::string& name) {
-  const Json list = Json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!list.is_array() || list.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " is not a JSON list of questions"));
-  }
+  TUTTI_ASSIGN_OR_RETURN(const Json list, ReadEntries(json, name));
   std::vector<Question> questions;
   for (size_t i = 0; i < list.size(); ++i) {
-    const Json& entry = list[i];
-    if (entry.is_object() && entry.contains("conversations") && entry["conversations"].is_array()) {
-      Question question = QuestionOf(entry["conversations"]);
+    if (const Json* const messages = ConversationOf(list[i]); messages != nullptr) {
+      Question question = QuestionOf(*messages);
       if (!question.text.empty()) questions.push_back(std::move(question));
       continue;
     }
+    const Json& entry = list[i];
     const bool complete =
         entry.is_object() && entry.contains("answer") && entry["answer"].is_string() &&
         entry.contains("messages") && entry["messages"].is_array() && !entry["messages"].empty() &&

@@ -21,8 +21,9 @@ Question MakeQuestion(Random* random);
 // A file like models/demo/questions.json: a list of {"messages": [{"content": …}], "answer": …}, of
 // which the last message is the question; or one like ShareGPT's, {"conversations": [{"from":
 // "human", "value": …}, {"from": "gpt", …}]}, of which the first message is, and the second is an
-// answer among others; conversations that begin otherwise are left out. INVALID_ARGUMENT names the
-// entry at fault.
+// answer among others; "messages" without "answer", and "role" and "content", are the same, and so
+// is a line for each entry. Conversations that begin otherwise are left out. INVALID_ARGUMENT names
+// the entry at fault.
 absl::StatusOr<std::vector<Question>> ParseQuestions(const std::string& json,
                                                      const std::string& name);
 

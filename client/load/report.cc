@@ -1,5 +1,7 @@
 #include "client/load/report.h"
 
+#include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -47,8 +49,25 @@ OrderedJson ToJson(const Histogram& histogram) {
 
 }  // namespace
 
+void LoadReport::AddToSecond(Duration at, int64_t tokens) {
+  tokens_in_[std::chrono::floor<std::chrono::seconds>(at).count()] += tokens;
+}
+
+void LoadReport::AddTokens(const Turn& turn) {
+  auto tokens = static_cast<int64_t>(turn.ids.size());
+  output_tokens_ += tokens;
+  for (const Turn::Gap& gap : turn.gaps) tokens -= gap.tokens;
+  Duration at = turn.due + turn.first_token;
+  if (tokens > 0) AddToSecond(at, tokens);
+  for (const Turn::Gap& gap : turn.gaps) {
+    at += gap.gap;
+    AddToSecond(at, gap.tokens);
+  }
+}
+
 void LoadReport::Add(const Turn& turn) {
-  output_tokens_ += static_cast<int64_t>(turn.ids.size());
+  AddTokens(turn);
+  refusals_ += turn.refusals;
   if (!turn.status.ok()) {
     Failures& failures = failures_[turn.status.code()];
     if (failures.time.count() == 0) failures.example = OneLine(turn.status.message());
@@ -77,8 +96,9 @@ bool LoadReport::Good(const Turn& turn) const {
   return !slo_.token_gap || turn.token_gap <= *slo_.token_gap;
 }
 
-void LoadReport::Close(Duration elapsed, bool interrupted) {
+void LoadReport::Close(Duration elapsed, bool interrupted, int64_t most_at_once) {
   elapsed_ = elapsed;
+  most_at_once_ = most_at_once;
   interrupted_ = interrupted;
 }
 
@@ -136,6 +156,11 @@ std::string LoadReport::ToText() const {
     absl::StrAppend(&out, "\nanswers right: ", FormatCount(answers_right_), " of ",
                     FormatCount(answers_known_), " (", Percent(*right), ")\n");
   }
+  if (refusals_ > 0) {
+    absl::StrAppend(&out,
+                    "\nasked again after a refusal, as the service said: ", FormatCount(refusals_),
+                    " times\n");
+  }
   for (const auto& [code, failures] : failures_) {
     absl::StrAppend(&out, "\nfailed: ", FormatCount(failures.time.count()), " with ",
                     absl::StatusCodeToString(code), ", the first: ", failures.example, "\n");
@@ -143,7 +168,7 @@ std::string LoadReport::ToText() const {
   return out;
 }
 
-std::string LoadReport::ToVllmText() const {
+std::string LoadReport::ToVllmText(const LoadShape& shape) const {
   std::string out;
   const auto heading = [&out](absl::string_view text, char fill) {
     const size_t left = (50 - text.size()) / 2;
@@ -164,9 +189,15 @@ std::string LoadReport::ToVllmText() const {
   int64_t failed = 0;
   for (const auto& [code, failures] : failures_) failed += failures.time.count();
   const int64_t input = Total().prompt_tokens;
+  int64_t most_in_a_second = 0;
+  for (const auto& [second, tokens] : tokens_in_) {
+    most_in_a_second = std::max(most_in_a_second, tokens);
+  }
   heading(" Serving Benchmark Result ", '=');
   count("Successful requests:", succeeded_);
   count("Failed requests:", failed);
+  if (shape.concurrency > 0) count("Maximum request concurrency:", shape.concurrency);
+  if (shape.rate > 0) figure("Request rate configured (RPS):", shape.rate);
   figure("Benchmark duration (s):", Seconds(elapsed_));
   count("Total input tokens:", input);
   count("Total generated tokens:", output_tokens_);
@@ -175,6 +206,8 @@ std::string LoadReport::ToVllmText() const {
     figure("Request goodput (req/s):", PerSecond(good_, elapsed_));
   }
   figure("Output token throughput (tok/s):", PerSecond(output_tokens_, elapsed_));
+  figure("Peak output token throughput (tok/s):", static_cast<double>(most_in_a_second));
+  figure("Peak concurrent requests:", static_cast<double>(most_at_once_));
   figure("Total token throughput (tok/s):", PerSecond(input + output_tokens_, elapsed_));
   heading("Time to First Token", '-');
   times("TTFT", first_token_);
@@ -190,6 +223,8 @@ nlohmann::ordered_json LoadReport::ToJson() const {
   OrderedJson json{{"seconds", Seconds(elapsed_)},
                    {"interrupted", interrupted_},
                    {"answered", succeeded_},
+                   {"most_at_once", most_at_once_},
+                   {"refusals", refusals_},
                    {"requests_per_second", PerSecond(succeeded_, elapsed_)},
                    {"output_tokens", output_tokens_},
                    {"output_tokens_per_second", PerSecond(output_tokens_, elapsed_)},

@@ -17,6 +17,8 @@ struct Turn {
   int64_t chat = 0;
   int32_t turn = 0;  // from 0
   absl::Status status;
+  Duration due{};          // since the load began
+  int32_t refusals = 0;    // after which it was asked again
   Duration first_token{};  // from due to the first token; only if there is one
   Duration total{};        // from due to the end
   Duration token_gap{};    // between tokens, on average; only if there are two

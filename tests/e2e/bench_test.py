@@ -7,6 +7,7 @@ By hand:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/bench_test.py
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -150,6 +151,60 @@ class Bench(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("--- output 0, seed 7\n", done.stdout)
         self.assertIn("--- output 1, seed 8\n", done.stdout)
+
+
+    def test_conversations_of_others_are_asked_and_told_as_vllm_does(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+            for number in range(3):
+                file.write(json.dumps({"conversations": [{"from": "human", "value": f"What is 12 + {number}?"},
+                                                         {"from": "gpt", "value": "?"}]}) + "\n")
+            file.flush()
+            done = self.cluster.tutti("bench", "--concurrency", "2", "--chats", "6", "--questions", file.name,
+                                      "--max-tokens", "4", "--as-vllm")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = dict(line.split(":") for line in done.stdout.splitlines() if ":" in line)
+        self.assertEqual(told["Successful requests"].strip(), "6")
+        self.assertEqual(told["Maximum request concurrency"].strip(), "2")
+        self.assertEqual(float(told["Peak concurrent requests"]), 2)
+        self.assertGreater(float(told["Peak output token throughput (tok/s)"]), 0)
+
+
+class Refusals(unittest.TestCase):
+    def test_are_asked_again_when_the_service_says(self):
+        cluster = Cluster("--max-waiting", "1", "--max-num-seqs", "1", workers=1)
+        self.addCleanup(cluster.cleanup)
+        ask = ["bench", "--concurrency", "8", "--chats", "16", "--max-tokens", "24", "--ignore-eos", "--json"]
+        done = cluster.tutti(*ask, "--back-off", "0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(set(report["failures"]), {"RESOURCE_EXHAUSTED"})
+        self.assertEqual(report["refusals"], 0)
+        done = cluster.tutti(*ask)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual((report["answered"], report["failures"]), (16, {}))
+        self.assertGreater(report["refusals"], 0)
+        self.assertEqual(report["most_at_once"], 8)
+
+
+class Waiting(unittest.TestCase):
+    def test_for_a_service_that_starts_later(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+        bench = subprocess.Popen([TUTTI, "bench", "--address", address, "--ready-within", str(PATIENCE_S), "--concurrency", "1",
+                                  "--chats", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment())
+        self.addCleanup(bench.kill)
+        self.assertEqual(bench.stderr.readline(), "waiting for the service to be reached\n")
+        up = subprocess.Popen([TUTTI, "up", "--model", DEMO, "--threads-per-worker", "1", "--listen", address, "--http", "off"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=clean_environment())
+        try:
+            out, err = bench.communicate(timeout=PATIENCE_S)
+        finally:
+            up.send_signal(signal.SIGINT)
+            up.wait()
+        self.assertEqual(bench.returncode, 0, err)
+        self.assertIn("1 requests answered", out)
 
 
 class BadFlags(unittest.TestCase):

@@ -27,7 +27,7 @@ REFUSALS = {"RESOURCE_EXHAUSTED"}
 
 
 def bench(address, *flags):
-    done = subprocess.run([harness.TUTTI, "bench", "--address", address, *REQUEST, *SLO, "--json", *flags],
+    done = subprocess.run([harness.TUTTI, "bench", "--address", address, "--back-off", "0", *REQUEST, *SLO, "--json", *flags],
                           capture_output=True, text=True, check=False, env=harness.clean_environment())
     if not done.stdout.startswith("{"):
         raise RuntimeError(f"tutti bench ended with status {done.returncode}: {done.stderr}")
