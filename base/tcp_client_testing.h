@@ -62,9 +62,21 @@ class TcpClient {
     return all;
   }
   std::string ReadAll() { return Read(""); }
+  // Reads past the next `text`; false: the connection ended before.
+  bool ReadPast(const std::string& text) {
+    char piece[4096];
+    for (size_t at = came_.find(text); at == std::string::npos; at = came_.find(text)) {
+      const ssize_t n = recv(fd_, piece, sizeof(piece), 0);
+      if (n <= 0) return false;
+      came_.append(piece, static_cast<size_t>(n));
+    }
+    came_.erase(0, came_.find(text) + text.size());
+    return true;
+  }
 
  private:
   int fd_;
+  std::string came_;  // of ReadPast
 };
 
 }  // namespace tutti

@@ -8,11 +8,17 @@
 namespace tutti::transport {
 namespace {
 
-// Bytes that may be of messages which are on their way.
+// Bytes that may be of messages which are on their way; where others were cut, without borrowing.
 int64_t MessagesUnderWay(const Conduct::Standing& standing) {
   const int64_t messages = int64_t{standing.reading} + standing.waiting;
   if (standing.is_slowed) return std::min<int64_t>(messages, 1) * kMessageBytesMax;
   return std::min(messages * kMessageDebtBytesMax, kMessagesDebtBytesMax);
+}
+
+int64_t BorrowedMax(const Conduct::Standing& standing) {
+  const int64_t messages = int64_t{standing.reading} + standing.waiting;
+  if (!standing.is_slowed || messages <= 1) return 0;
+  return std::clamp<int64_t>(standing.lendable, 0, (messages - 1) * kMessageBytesMax);
 }
 
 }  // namespace
@@ -38,22 +44,26 @@ bool Conduct::Judge(const SocketState& socket, const Standing& standing, Instant
   if (socket.unread == 0) {
     looks_ = 0;
   } else if (looks_++ == 0) {
-    captive_since_ = now;
+    captive_for_ = {};
     captive_debt_ = 0;
   } else {
     captive_debt_ = std::max<int64_t>(0, captive_debt_ + read - became);
+    if (read > 0) captive_for_ += std::min(since, standing.busy);
   }
   set_aside_ =
       std::max<int64_t>(0, set_aside_ - static_cast<int64_t>(Seconds(since) * kLostPaidPerSecond));
+  const int64_t unexplained = debt_ - kDebtBytesMax - MessagesUnderWay(standing);
+  borrowed_ = std::clamp<int64_t>(unexplained, 0, BorrowedMax(standing));
   if (debt_ <= kDebtBytesMax) {
     lost_ = standing.lost;
-  } else if (debt_ > kDebtBytesMax + MessagesUnderWay(standing) && !SetAside(standing)) {
+  } else if (unexplained > borrowed_ && !SetAside(standing)) {
     return false;
   }
   const Duration captive_max = standing.is_slowed ? kSlowedCaptiveMax : kCaptiveMax;
   const int looks_max = standing.is_slowed ? kSlowedCaptiveLooks : kCaptiveLooks;
-  return !(looks_ >= looks_max && now - captive_since_ >= captive_max &&
-           captive_debt_ > kCaptiveDebtBytesMax);
+  return !(looks_ >= looks_max && captive_for_ >= captive_max &&
+           captive_debt_ > kCaptiveDebtBytesMax &&
+           static_cast<double>(captive_debt_) < Seconds(captive_for_) * kCaptiveBytesPerSecond);
 }
 
 }  // namespace tutti::transport

@@ -159,6 +159,50 @@ TEST(ConductTest, WhereOthersFloodedOneOfTheLargestMayCome) {
   EXPECT_FALSE(client.Look(kMiB));
 }
 
+// Of a client behind the address of a flood: six of 3.9 MB end together.
+TEST(ConductTest, WhereOthersFloodedSeveralLargeMessagesAreLentTheirBytes) {
+  Watched client;
+  client.standing.is_slowed = true;
+  client.standing.lendable = 16 * kMiB;
+  client.standing.reading = 6;
+  for (int i = 0; i < 23; ++i) ASSERT_TRUE(client.Look(kMiB, /*unread=*/kMiB)) << i;
+  EXPECT_GT(client.conduct.borrowed(), 13 * kMiB);
+  client.standing.reading = 0;
+  client.standing.credited += 24 * kMiB;
+  EXPECT_TRUE(client.Look(0, 0));
+  EXPECT_EQ(client.conduct.borrowed(), 0);
+  // And no more than these, whoever they are of.
+  Watched other = client;
+  for (Watched* const flood : {&client, &other}) {
+    flood->standing.reading = flood == &client ? 6 : 2;
+    int64_t bytes = 0;
+    while (flood->Look(kMiB)) ASSERT_LT(bytes += kMiB, 40 * kMiB);
+    EXPECT_EQ(bytes / kMiB, flood == &client ? 24 : 16);
+  }
+}
+
+TEST(ConductTest, WhoseBytesAreReadAsFastAsMessagesAreKeepsNoThread) {
+  Watched client;
+  client.standing.is_slowed = true;
+  client.standing.reading = 1;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(client.Look(700 * kKiB, /*unread=*/kMiB)) << i;
+  Watched slower;
+  slower.standing = client.standing;
+  int looks = 0;
+  while (slower.Look(500 * kKiB, /*unread=*/kMiB)) ASSERT_LT(++looks, 10);
+  EXPECT_LE(looks, kSlowedCaptiveLooks);
+}
+
+TEST(ConductTest, ABusyMachineIsNobodysMalice) {
+  for (const bool is_slowed : {false, true}) {
+    Watched client;
+    client.standing.is_slowed = is_slowed;
+    client.standing.reading = 1;
+    client.standing.busy = milliseconds(2);  // in 25: as others leave us
+    for (int i = 0; i < 40; ++i) ASSERT_TRUE(client.Look(100 * kKiB, /*unread=*/kMiB)) << i;
+  }
+}
+
 // The bytes that a flood gets through in ten minutes: `burst` bytes at every `every`th look, of
 // which nothing becomes a request, and a lost message for each; `reading` others are on their way.
 int64_t BytesOfFlood(int64_t burst, int every, int32_t reading) {

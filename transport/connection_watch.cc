@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <algorithm>
 #include <iterator>
@@ -24,6 +25,13 @@ namespace {
 bool IsUntouched(const SocketState& before, const SocketState& now) {
   return before.unread > 0 && now.unread >= before.unread &&
          (now.received == 0 || now.received - now.unread == before.received - before.unread);
+}
+
+// Of all threads of this process.
+Duration ProcessorTime() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 }  // namespace
@@ -57,9 +65,8 @@ void ConnectionWatch::Add(int fd) {
                   .conduct = Conduct(clock_.Now()),
                   .socket = {}};
   // The names of Unix sockets tell them not apart.
-  watched.credit =
-      watched.is_tcp ? options_.book->Open(watched.name, watched.account)
-                     : std::make_shared<ConnectionCredit>();
+  watched.credit = watched.is_tcp ? options_.book->Open(watched.name, watched.account)
+                                  : std::make_shared<ConnectionCredit>();
   const MutexLock lock(&mutex_);
   added_.push_back(std::move(watched));
   changed_.NotifyAll();
@@ -108,19 +115,25 @@ void ConnectionWatch::Look(Instant now) {
     std::move(added_.begin(), added_.end(), std::back_inserter(watched_));
     added_.clear();
   }
-  std::erase_if(slowed_until_, [&](const auto& entry) { return entry.second <= now; });
+  const Duration busy_until = ProcessorTime();
+  const Duration busy = busy_until - std::exchange(busy_until_, busy_until);
+  const auto paid = static_cast<int64_t>(Seconds(now - looked_at_) * kLentPaidPerSecond);
+  std::erase_if(slowed_, [&](const auto& entry) { return entry.second.until <= now; });
+  for (auto& [account, slowed] : slowed_) {
+    slowed.missing = std::max<int64_t>(0, slowed.missing - paid);
+  }
   bool lay_unread = false;
   std::erase_if(watched_, [&](Watched& watched) {
     const SocketState socket = StateOf(watched);
     if (!IsStill(watched, watched.fd)) {
-      options_.book->Close(watched.name, watched.credit);
+      Forget(watched);
       return true;
     }
     const SocketState before = std::exchange(watched.socket, socket);
     const bool counts = !watched.is_tcp || watched.credit->is_trusted();
     lay_unread |= counts && IsUntouched(before, socket);
-    if (Judge(&watched, socket, now)) return false;
-    options_.book->Close(watched.name, watched.credit);
+    if (Judge(&watched, socket, now, busy)) return false;
+    Forget(watched);
     return true;
   });
   const Duration since = std::min<Duration>(now - looked_at_, kUnreadPerLookMax);
@@ -128,7 +141,14 @@ void ConnectionWatch::Look(Instant now) {
   if (lay_unread && options_.on_unread) options_.on_unread(since);
 }
 
-bool ConnectionWatch::Judge(Watched* watched, const SocketState& socket, Instant now) {
+void ConnectionWatch::Forget(const Watched& watched) {
+  options_.book->Close(watched.name, watched.credit);
+  const auto slowed = slowed_.find(watched.account);
+  if (slowed != slowed_.end()) slowed->second.lent -= watched.conduct.borrowed();
+}
+
+bool ConnectionWatch::Judge(Watched* watched, const SocketState& socket, Instant now,
+                            Duration busy) {
   if (!watched->is_tcp || watched->credit->is_trusted()) return true;
   Conduct::Standing standing;
   // In this order: see there.
@@ -136,11 +156,23 @@ bool ConnectionWatch::Judge(Watched* watched, const SocketState& socket, Instant
   standing.waiting = watched->credit->waiting();
   standing.credited = watched->credit->bytes();
   standing.lost = watched->credit->lost();
-  standing.is_slowed = slowed_until_.contains(watched->account);
-  if (watched->conduct.Judge(socket, standing, now)) return true;
-  if (!Cut(*watched)) return true;
+  standing.busy = busy;
+  const auto slowed = slowed_.find(watched->account);
+  if (slowed != slowed_.end()) {
+    standing.is_slowed = true;
+    slowed->second.lent -= watched->conduct.borrowed();
+    standing.lendable = kLentBytesMax - slowed->second.lent - slowed->second.missing;
+  }
+  const bool is_good = watched->conduct.Judge(socket, standing, now);
+  if (slowed != slowed_.end()) slowed->second.lent += watched->conduct.borrowed();
+  if (is_good || !Cut(*watched)) return true;
   ++cut_;
-  if (slowed_until_.size() < kSlowedAccountsMax) slowed_until_[watched->account] = now + kSlowedFor;
+  if (slowed != slowed_.end()) {
+    slowed->second.until = now + kSlowedFor;
+    slowed->second.missing += watched->conduct.borrowed();
+  } else if (slowed_.size() < kSlowedAccountsMax) {
+    slowed_[watched->account].until = now + kSlowedFor;
+  }
   if (options_.on_cut) options_.on_cut(watched->account);
   Log(*watched, now);
   return false;

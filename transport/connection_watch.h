@@ -68,11 +68,19 @@ class ConnectionWatch {
     SocketState socket;  // at the last look
   };
 
+  // An account of which a connection was cut.
+  struct Slowed {
+    Instant until{};
+    int64_t lent = 0;     // to connections that are open
+    int64_t missing = 0;  // of those that were cut, not paid off yet
+  };
+
   void Run();
   static bool IsStill(const Watched& watched, int fd);
   static SocketState StateOf(const Watched& watched);
-  // False: it was cut.
-  bool Judge(Watched* watched, const SocketState& socket, Instant now);
+  // False: it was cut. `busy`: processor time since the last look.
+  bool Judge(Watched* watched, const SocketState& socket, Instant now, Duration busy);
+  void Forget(const Watched& watched);
   bool Cut(const Watched& watched);
   void Log(const Watched& watched, Instant now);
 
@@ -83,8 +91,9 @@ class ConnectionWatch {
 
   // Owned by the thread.
   std::vector<Watched> watched_;
-  std::map<std::string, Instant> slowed_until_;  // accounts of which one was cut
+  std::map<std::string, Slowed> slowed_;
   Instant looked_at_{};
+  Duration busy_until_{};  // this process, at the last look
   Instant next_log_{};
   int64_t cut_logged_ = 0;
 

@@ -116,6 +116,43 @@ TEST_F(ConnectionWatchTest, RequestsAndTrustedPeersAreNotCut) {
   EXPECT_EQ(watch_.cut(), 0);
 }
 
+// What connections of an account may owe together where one was cut.
+TEST_F(ConnectionWatchTest, WhereOneWasCutOthersAreLentTheSameBytesOnce) {
+  const Pair cut = TcpPair(), client = TcpPair(), flood = TcpPair();
+  for (const Pair* pair : {&cut, &client, &flood}) watch_.Add(pair->ours.get());
+  Look();
+  Flood(cut, 2 * kDebtBytesMax);
+  Look();
+  ASSERT_EQ(watch_.cut(), 1);
+  const auto of_client = CreditOf(client), of_flood = CreditOf(flood);
+  constexpr int kMessages = 32;
+  for (int i = 0; i < kMessages; ++i) {
+    of_client->BeginRead();
+    of_flood->BeginRead();
+  }
+  const auto send = [this](const Pair& pair, int64_t bytes) {
+    const int64_t before = watch_.cut();
+    for (int64_t sent = 0; sent < bytes && watch_.cut() == before; sent += kMessageBytesMax / 2) {
+      Flood(pair, kMessageBytesMax / 2);
+      Look();
+    }
+  };
+  send(client, 4 * kMessageBytesMax);
+  EXPECT_EQ(watch_.cut(), 1) << "three of the largest are lent";
+  send(flood, kLentBytesMax - 3 * kMessageBytesMax);
+  EXPECT_EQ(watch_.cut(), 1) << "as what is left";
+  send(flood, 2 * kMessageBytesMax);
+  EXPECT_EQ(watch_.cut(), 2);
+  EXPECT_FALSE(IsClosed(client.theirs)) << "who had it first keeps it";
+  for (int i = 0; i < kMessages; ++i) of_client->EndRead(kMessageBytesMax);
+  Look();
+  for (int i = 0; i < kMessages; ++i) of_client->BeginRead();
+  send(client, kMessageBytesMax);
+  EXPECT_EQ(watch_.cut(), 2) << "the first is lent by nobody";
+  send(client, 5 * kMessageBytesMax);
+  EXPECT_EQ(watch_.cut(), 3) << "the flood's is missing";
+}
+
 TEST_F(ConnectionWatchTest, ADescriptorThatIsAnotherSocketNowIsLeftAlone) {
   Pair pair = TcpPair();
   watch_.Add(pair.ours.get());

@@ -188,12 +188,17 @@ inline constexpr std::chrono::seconds kPausesMax{20};
 // Accounts without a connection of which that is remembered: 100 bytes each.
 inline constexpr size_t kPausesKept = 1024;
 inline constexpr int64_t kCallCreditDivisor = 16;
-// A connection whose socket is never empty for so long, at so many looks, keeps a thread busy. The
-// longest request, 8 MiB, is read in 20 ms; in 250 ms on a processor shared by twelve.
+// A connection whose socket is never empty for so much processor time, at so many looks, keeps a
+// thread busy. The longest request, 8 MiB, is read in 20 ms; in 250 ms on a processor shared by
+// twelve.
 inline constexpr std::chrono::milliseconds kCaptiveMax{250};
 inline constexpr int kCaptiveLooks = 5;
 // And with so many bytes read meanwhile that became no requests: 400 streams opened and reset.
 inline constexpr int64_t kCaptiveDebtBytesMax = int64_t{64} << 10;
+// But fewer than this: messages are read fifteen times as fast, streams that are opened and reset
+// at a quarter of it, a header value slower after 75 ms. What is read faster costs less for each
+// byte, and is bounded by its bytes.
+inline constexpr int64_t kCaptiveBytesPerSecond = int64_t{24} << 20;
 // Bytes gRPC takes from a socket at once: what it has when a connection is cut it still parses.
 inline constexpr int kStrangerReadBytesMax = 128 << 10;
 // An account of whose connections one was cut is slowed for so long after the last: its new
@@ -205,6 +210,13 @@ inline constexpr std::chrono::milliseconds kSlowedFor{10000};
 inline constexpr std::chrono::milliseconds kSlowedPause{200};
 inline constexpr std::chrono::milliseconds kSlowedCaptiveMax{50};
 inline constexpr int kSlowedCaptiveLooks = 3;
+// What connections of such an account may owe together for messages beside the first of each: those
+// of clients that send several large texts at once. Of a connection that is cut it is missing until
+// it is paid off at this speed, which is that of one message of the largest in each kSlowedPause:
+// floods behind calls have twice what they have without, and leave clients beside them nothing to
+// borrow.
+inline constexpr int64_t kLentBytesMax = kMessagesDebtBytesMax;
+inline constexpr int64_t kLentPaidPerSecond = int64_t{40} << 20;
 // Accounts that are slowed at a time; some hundred bytes each.
 inline constexpr size_t kSlowedAccountsMax = 4096;
 // Thrown away of a connection that is cut, which has at most its receive buffer (6 MiB by Linux's

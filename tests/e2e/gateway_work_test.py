@@ -2,6 +2,7 @@
 """What the gateway does first: keys are looked at before bodies, and short work does not wait behind long."""
 import hashlib
 import json
+import resource
 import socket
 import tempfile
 import threading
@@ -9,6 +10,7 @@ import time
 import unittest
 
 from gateway_faults_test import COMPLETION, Machines
+from gateway_test import resident
 from harness import PATIENCE_S, Cluster, wait_until
 from http_client import Gateway
 from prometheus_text import parse
@@ -17,6 +19,8 @@ MIB = 1 << 20
 # The gateway reads so much of what follows a refusal, and no more.
 FAREWELL_BYTES = MIB
 LONG_JOBS = 12
+# Connections, of more than one address may have, and bodies: below what counts, and above.
+HALF_BODIES, HALF_BODY_BYTES = 5000, (12 << 10, 200 << 10)
 
 
 class KeysBeforeBodies(Machines):
@@ -67,6 +71,39 @@ class KeysBeforeBodies(Machines):
         before = self.read_bytes(gateway)
         self.assertIn("400", self.send(gateway, COMPLETION, "key-of-acme", size, False))
         self.assertGreater(self.read_bytes(gateway) - before, size)
+
+    def test_half_bodies_under_one_key_keep_nobody_out(self):
+        process, gateway = self.healthy_gateway("--api-keys", self.path("keys"))
+        before = resident(process.pid)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        host, port = gateway.address.rsplit(":", 1)
+        closed = 0
+        for number in range(min(HALF_BODIES, hard - 512)):
+            # From many addresses: one may not have all of a port.
+            connection = socket.socket()
+            self.addCleanup(connection.close)
+            connection.settimeout(PATIENCE_S)
+            connection.bind((f"127.0.1.{1 + number % 8}", 0))
+            connection.connect((host, int(port)))
+            size = HALF_BODY_BYTES[number % len(HALF_BODY_BYTES)]
+            try:
+                connection.sendall(f"POST {COMPLETION} HTTP/1.1\r\nHost: {gateway.address}\r\nAuthorization: Bearer key-of-acme\r\n"
+                                   f"Content-Length: {size}\r\n\r\n".encode() + bytes(size // 2))
+            except OSError:
+                closed += 1  # they have as much as they may
+        took = []
+        for size in (10, 100, 20_000, 200_000) * 5:
+            begin = time.monotonic()
+            answer = gateway.post(COMPLETION, {"prompt": "a b c d e " * (size // 10), "max_tokens": 1},
+                                  authorization="Bearer key-of-ops")
+            took.append(time.monotonic() - begin)
+            self.assertEqual(answer.status, 200 if size < 1000 else 400, answer.body[:200])
+        print(f"beside {HALF_BODIES} half bodies, of which {closed} were refused while they came, others were answered within "
+              f"{max(took):.2f} s; the gateway grew by {(resident(process.pid) - before) >> 20} MiB", flush=True)
+        self.assertLess(max(took), 10)
+        self.assertLess(resident(process.pid) - before, 512 * MIB)
 
     def test_operators_have_theirs_in_the_same_file(self):
         _, gateway = self.healthy_gateway("--api-keys", self.path("keys"))

@@ -4,12 +4,15 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 
 #include "base/build_info.h"
 #include "base/files_testing.h"
+#include "base/tcp_client_testing.h"
 #include "coordinator/service/coordinator.h"
 #include "transport/grpc/certificates_testing.h"
+#include "transport/limits.h"
 #include "tutti/v1/generation.grpc.pb.h"
 #include "worker/service/worker.h"
 
@@ -90,6 +93,59 @@ TEST(AskerTest, AGatewayWhereTheOperatorSaysSoOrNobodyElseCanConnect) {
     request.set_tenant("acme");
     request.set_priority(-100);
     EXPECT_EQ(served.Generate(request).error_code(), grpc::StatusCode::UNAVAILABLE);
+  }
+}
+
+// A frame of HTTP/2.
+std::string Frame(char kind, char flags, uint32_t stream, const std::string& payload) {
+  std::string frame;
+  for (const int shift : {16, 8, 0}) frame += static_cast<char>(payload.size() >> shift);
+  frame += {kind, flags};
+  for (const int shift : {24, 16, 8, 0}) frame += static_cast<char>(stream >> shift);
+  return frame + payload;
+}
+
+std::string Header(const std::string& name, const std::string& value) {
+  return std::string(1, '\0') + static_cast<char>(name.size()) + name +
+         static_cast<char>(value.size()) + value;
+}
+
+// Whether a request, which is empty, is refused in good order; false: the connection was cut.
+bool IsAnswered(TcpClient* client, uint32_t* stream) {
+  constexpr char kData = 0, kHeaders = 1, kEndStream = 1, kEndHeaders = 4;
+  const std::string headers = "\x83\x86" + Header(":path", "/tutti.v1.Inference/Generate") +
+                              Header(":authority", "localhost") + Header("te", "trailers") +
+                              Header("content-type", "application/grpc");
+  *stream += 2;
+  client->SendWhatGoes(Frame(kHeaders, kEndHeaders, *stream, headers) +
+                       Frame(kData, kEndStream, *stream, std::string(5, '\0')));
+  return client->ReadPast("grpc-message");
+}
+
+TEST(AskerTest, AGatewaysConnectionIsNotCutForWhatOneCallersBytesBecome) {
+  constexpr char kPriority = 2, kSettings = 4;
+  std::string junk;
+  while (junk.size() < 8 * transport::kDebtBytesMax) {
+    junk += Frame(kPriority, 0, 1, std::string(5, '\0'));
+  }
+  for (const char* role : {"client", "gateway"}) {
+    SCOPED_TRACE(role);
+    Served served;
+    coordinator::CoordinatorOptions options = served.Options();
+    options.public_role = role;
+    ASSERT_TRUE(served.Start(options).ok());
+    TcpClient client(served.coordinator->address());
+    client.SendWhatGoes("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(kSettings, 0, 0, ""));
+    uint32_t stream = 1;
+    ASSERT_TRUE(IsAnswered(&client, &stream));
+    client.SendWhatGoes(junk);
+    // For as long as the watch looks some times.
+    const auto until = std::chrono::steady_clock::now() + 20 * transport::kLookInterval;
+    bool is_open = true;
+    while (is_open && (role == std::string("client") || std::chrono::steady_clock::now() < until)) {
+      is_open = IsAnswered(&client, &stream);
+    }
+    EXPECT_EQ(is_open, role == std::string("gateway"));
   }
 }
 
