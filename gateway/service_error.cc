@@ -87,7 +87,8 @@ std::optional<std::string> JsonPath(absl::string_view path, const FieldNames& na
       return absl::StrCat(theirs, rest);
     }
   }
-  for (const absl::string_view same : {"model", "priority", "request_id", "cache_salt"}) {
+  for (const absl::string_view same : {"model", "priority", "request_id", "cache_salt",
+                                       "speculation.mode", "speculation.max_tokens"}) {
     if (path == same) return std::string(path);
   }
   return std::nullopt;

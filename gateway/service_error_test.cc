@@ -25,6 +25,7 @@ TEST(FromStatus, GivesFieldsTheNamesOfTheClient) {
       {"text holds a zero byte", {}, "prompt"},
       {"chat.continue_final_message: the chat template", chat, "continue_final_message"},
       {"cache_salt is longer than 256 bytes", {}, "cache_salt"},
+      {"speculation.max_tokens is 16, the limit is 15", {}, "speculation.max_tokens"},
       {"model: no model of that name", {}, "model"},
       {"chat: model 'm' has no chat template; send the prompt as text", chat, "messages"},
   };

@@ -40,6 +40,7 @@ constexpr std::string_view kChatExamples[] = {
         "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [
           {"type": "function", "name": "f"}, {"type": "function", "function": {"name": "f"}}]}})",
     R"({"messages": [{"role": "user", "content": "a"}],
+        "speculation": {"mode": "lookup", "max_tokens": 4},
         "structured_outputs": {"json": {"type": "object"}}})",
     R"({"messages": [{"role": "user", "content": "a"}], "structured_outputs": {"json": "{}"}})",
     R"({"messages": [{"role": "user", "content": "a"}], "structured_outputs": {"choice": ["a"]}})",
@@ -48,7 +49,8 @@ constexpr std::string_view kChatExamples[] = {
 constexpr std::string_view kCompletionExamples[] = {
     R"({"prompt": "a", "stream": true, "stream_options": {"include_usage": true},
         "logit_bias": {"5": 1.5}, "structured_outputs": {"json": {"type": "object"}}})",
-    R"({"prompt": [1, 2], "structured_outputs": {"json": "{}"}})",
+    R"({"prompt": [1, 2], "structured_outputs": {"json": "{}"},
+        "speculation": {"mode": "lookup", "max_tokens": 4}})",
     R"({"prompt": ["a"], "structured_outputs": {"choice": ["a"]}})",
     R"({"prompt": [[1, 2]], "response_format": {"type": "json_schema",
         "json_schema": {"name": "n", "schema": {"type": "object"}}}})",
@@ -59,7 +61,7 @@ constexpr std::string_view kResponsesExamples[] = {
         "stream_options": {"include_usage": true}, "logit_bias": {"5": 1.5},
         "tools": [{"type": "function", "name": "f", "parameters": {}}], "tool_choice": "auto",
         "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}},
-        "reasoning": {"effort": "low"}})",
+        "reasoning": {"effort": "low"}, "speculation": {"mode": "lookup", "max_tokens": 4}})",
     R"({"input": [
           {"role": "user", "content": [{"type": "input_text", "text": "a"}]},
           {"type": "message", "role": "user", "content": "a"},

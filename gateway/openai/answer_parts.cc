@@ -43,13 +43,20 @@ void UsageSum::TakeTokens(const v1::GenerateResponse& message) {
   if (!message.has_finish()) return;
   const v1::Usage& usage = message.finish().usage();
   cached_ += usage.cached_prompt_tokens();
+  guessed_ += usage.guessed_tokens();
+  guessed_right_ += usage.accepted_tokens();
 }
 
 OrderedJson UsageSum::ToJson() const {
-  return {{"prompt_tokens", prompt_},
-          {"completion_tokens", completion_},
-          {"total_tokens", prompt_ + completion_},
-          {"prompt_tokens_details", {{"cached_tokens", cached_}}}};
+  OrderedJson json = {{"prompt_tokens", prompt_},
+                      {"completion_tokens", completion_},
+                      {"total_tokens", prompt_ + completion_},
+                      {"prompt_tokens_details", {{"cached_tokens", cached_}}}};
+  if (guessed_ > 0) {
+    json["completion_tokens_details"] = {{"accepted_prediction_tokens", guessed_right_},
+                                         {"rejected_prediction_tokens", guessed_ - guessed_right_}};
+  }
+  return json;
 }
 
 EndTokens EndTokens::Of(const v1::SamplingParams& sampling, const std::vector<int32_t>& eos_ids) {

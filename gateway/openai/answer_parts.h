@@ -38,6 +38,7 @@ class UsageSum {
  private:
   // The usage of one call: of `started` until its outputs end, then of their finishes.
   int64_t prompt_ = 0, completion_ = 0, cached_ = 0;
+  int64_t guessed_ = 0, guessed_right_ = 0;
 };
 
 // Tokens that end an output: whichever comes is its last.

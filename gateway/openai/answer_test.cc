@@ -35,6 +35,7 @@ TEST(StreamAnswer, HasOpenAisOrderOfChunks) {
   EXPECT_EQ(events[3]["usage"]["prompt_tokens"], 3);
   EXPECT_EQ(events[3]["usage"]["completion_tokens"], 3);
   EXPECT_EQ(events[3]["usage"]["total_tokens"], 6);
+  EXPECT_FALSE(events[3]["usage"].contains("completion_tokens_details"));
   EXPECT_EQ(events[4], "[DONE]");
   for (size_t i = 0; i < 3; ++i) EXPECT_FALSE(events[i].contains("usage"));
   for (size_t i = 0; i < 4; ++i) {
@@ -42,6 +43,21 @@ TEST(StreamAnswer, HasOpenAisOrderOfChunks) {
     EXPECT_EQ(events[i]["object"], "chat.completion.chunk");
     EXPECT_EQ(events[i]["model"], "m");
   }
+}
+
+TEST(StreamAnswer, CountsGuessesWhereThereWereAny) {
+  GenerationRequest request = Request(/*chat=*/true);
+  request.include_usage = true;
+  StreamAnswer answer{AnswerShape(request), kHead};
+  std::string stream = answer.OnMessage(0, First(Message(0, "a"), 3));
+  v1::GenerateResponse last = Message(0, "b", /*last=*/true);
+  last.mutable_finish()->mutable_usage()->set_guessed_tokens(7);
+  last.mutable_finish()->mutable_usage()->set_accepted_tokens(5);
+  stream += answer.OnMessage(0, last);
+  stream += answer.OnEnd();
+  const std::vector<Json> events = Events(stream);
+  EXPECT_EQ(events[events.size() - 2]["usage"]["completion_tokens_details"],
+            Json::parse(R"({"accepted_prediction_tokens": 5, "rejected_prediction_tokens": 2})"));
 }
 
 TEST(StreamAnswer, CountsUsageInEveryChunkIfAsked) {

@@ -1,4 +1,5 @@
-// The fields that /v1/chat/completions and /v1/completions share.
+// The fields that /v1/chat/completions, /v1/completions and /v1/responses share.
+#include <limits>
 #include <utility>
 
 #include "door/limits.h"
@@ -25,6 +26,28 @@ void ReadStreaming(FieldReader* fields, GenerationRequest* request) {
   if (inner.error().has_value()) fields->Fail(*inner.error());
 }
 
+// How next tokens are guessed, which no answer depends on.
+void ReadSpeculation(FieldReader* fields, v1::GenerateRequest* call) {
+  const Json* given = fields->Find("speculation");
+  if (given == nullptr) return;
+  if (!given->is_object()) return fields->Fail("speculation", "is not an object");
+  FieldReader inner(*given, fields->PathOf("speculation."));
+  v1::Speculation* speculation = call->mutable_speculation();
+  const auto mode = inner.Text("mode");
+  if (mode == "off") {
+    speculation->set_mode(v1::Speculation::MODE_OFF);
+  } else if (mode == "lookup") {
+    speculation->set_mode(v1::Speculation::MODE_LOOKUP);
+  } else if (mode.has_value()) {
+    inner.Fail("mode", R"(must be "off" or "lookup")");
+  }
+  if (const auto most = inner.Integer("max_tokens", 0, std::numeric_limits<uint32_t>::max())) {
+    speculation->set_max_tokens(static_cast<uint32_t>(*most));
+  }
+  inner.RefuseOthers();
+  if (inner.error().has_value()) fields->Fail(*inner.error());
+}
+
 }  // namespace
 
 void ReadCommonFields(FieldReader* fields, GenerationRequest* request, v1::GenerateRequest* call) {
@@ -34,6 +57,7 @@ void ReadCommonFields(FieldReader* fields, GenerationRequest* request, v1::Gener
     call->mutable_sampling()->clear_seed();
   }
   ReadStreaming(fields, request);
+  ReadSpeculation(fields, call);
   request->token_ids = fields->Bool("return_token_ids").value_or(false);
   request->tokens_as_ids = fields->Bool("return_tokens_as_token_ids").value_or(false);
 }

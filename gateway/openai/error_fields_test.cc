@@ -21,7 +21,7 @@ constexpr char kOfAll[] =
     "allowed_token_ids truncate_prompt_tokens return_token_ids return_tokens_as_token_ids "
     "prompt_logprobs response_format structured_outputs request_id session_id metadata "
     "service_tier vllm_xargs kv_transfer_params ec_transfer_params spaces_between_special_tokens "
-    "length_penalty use_beam_search prompt_cache_options cache_control watermarking";
+    "speculation length_penalty use_beam_search prompt_cache_options cache_control watermarking";
 constexpr char kOfChats[] =
     " logprobs audio function_call functions max_completion_tokens max_tokens messages modalities "
     "moderation parallel_tool_calls prediction prompt_cache_key prompt_cache_retention "
@@ -88,6 +88,34 @@ TEST(Errors, NameAFieldOfTheBody) {
         EXPECT_FALSE(error->param == field && absl::StrContains(error->message, "is no field"))
             << body << ": " << error->message;
       }
+    }
+  }
+}
+
+TEST(Fields, SayAtEveryDoorWhetherTokensAreGuessed) {
+  for (const Door& door : Doors()) {
+    const auto read = [&door](const char* speculation) {
+      Json body = door.body;
+      body["speculation"] = Json::parse(speculation);
+      return door.read(body);
+    };
+    const auto taken = [&read](const char* speculation) {
+      const auto said = read(speculation);
+      EXPECT_TRUE(std::holds_alternative<GenerationRequest>(said)) << speculation;
+      return std::get<GenerationRequest>(said).calls.at(0).speculation();
+    };
+    EXPECT_EQ(taken(R"({"mode": "off"})").mode(), v1::Speculation::MODE_OFF);
+    EXPECT_EQ(taken(R"({"mode": "lookup", "max_tokens": 4})").mode(), v1::Speculation::MODE_LOOKUP);
+    EXPECT_EQ(taken(R"({"mode": "lookup", "max_tokens": 4})").max_tokens(), 4u);
+    EXPECT_EQ(taken("{}").mode(), v1::Speculation::MODE_UNSPECIFIED);
+    for (const auto& [wrong, field] : std::vector<std::pair<const char*, const char*>>{
+             {R"("off")", "speculation"},
+             {R"({"mode": "draft"})", "speculation.mode"},
+             {R"({"max_tokens": -1})", "speculation.max_tokens"},
+             {R"({"model": "m"})", "speculation.model"}}) {
+      const auto said = read(wrong);
+      ASSERT_TRUE(std::holds_alternative<ApiError>(said)) << wrong;
+      EXPECT_EQ(std::get<ApiError>(said).param, field);
     }
   }
 }

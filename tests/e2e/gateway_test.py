@@ -135,6 +135,19 @@ class Answers(GatewayTest):
         echo = self.ok(COMPLETION, {**fields, "prompt": "12+30=", "n": 1, "echo": True})
         self.assertEqual(echo["choices"][0]["text"], "12+30=" + texts[0])
 
+    def test_are_the_same_with_guesses(self):
+        # Of so few tokens an answer says again what it has said.
+        fields = {**LONG, "max_tokens": 100, "allowed_token_ids": [7, 8, 9], "logprobs": 1}
+        off, lookup = ({"speculation": {"mode": mode}} for mode in ("off", "lookup"))
+        without, guessed = self.ok(COMPLETION, {**fields, **off}), self.ok(COMPLETION, {**fields, **lookup})
+        self.assertEqual(guessed["choices"], without["choices"])
+        self.assertNotIn("completion_tokens_details", without["usage"])
+        details = guessed["usage"]["completion_tokens_details"]
+        self.assertGreater(details["accepted_prediction_tokens"], 0)
+        self.assertEqual(guessed["usage"]["completion_tokens"], 100)
+        wrong = self.gateway.post(COMPLETION, {**fields, "speculation": {"mode": "lookup", "max_tokens": 16}})
+        self.assertEqual((wrong.status, wrong.json()["error"]["param"]), (400, "speculation.max_tokens"))
+
     def test_have_log_probabilities(self):
         whole = self.ok(CHAT, {**ASK, "logprobs": True, "top_logprobs": 2, "temperature": 1, "seed": 3})
         content = whole["choices"][0]["logprobs"]["content"]
