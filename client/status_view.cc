@@ -59,6 +59,29 @@ void AppendLayout(const v1::LayoutChoice& layout, std::string* out) {
   }
 }
 
+// "w1 (60 %), w0 (41 %)": whose speeds, by which layers were given, were measured beside others.
+std::string MeasuredBesideOthers(const v1::GetStatusResponse& status) {
+  std::string text;
+  const auto add = [&text](const v1::WorkerStatus& worker) {
+    if (worker.speed_others_share() <= 0) return;
+    absl::StrAppendFormat(&text, "%s%s (%.0f %%)", text.empty() ? "" : ", ",
+                          OneLine(worker.worker_id()), worker.speed_others_share() * 100);
+  };
+  for (const v1::PipelineStatus& pipeline : status.pipelines()) {
+    for (const v1::StageStatus& stage : pipeline.stages()) add(stage.worker());
+  }
+  for (const v1::WorkerStatus& worker : status.idle_workers()) add(worker);
+  return text;
+}
+
+void AppendSpeeds(const v1::GetStatusResponse& status, const Style& style, std::string* out) {
+  const std::string who = MeasuredBesideOthers(status);
+  if (who.empty()) return;
+  absl::StrAppend(out, style.Yellow("speeds:"),
+                  " measured while others had the processors, and layers may go by them: ", who,
+                  "; start these workers again in quiet, or tell them --speed\n");
+}
+
 void AppendNumerics(const v1::NumericsChoice& numerics, std::string* out) {
   absl::StrAppend(out, "numerics: ", OneLine(numerics.numerics_class()), ", ",
                   OneLine(numerics.why()), numerics.settled() ? "" : " (not settled yet)", "\n");
@@ -295,6 +318,7 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
   }
   out += '\n';
   if (status.has_layout()) AppendLayout(status.layout(), &out);
+  AppendSpeeds(status, style, &out);
   if (status.has_numerics()) AppendNumerics(status.numerics(), &out);
   absl::StrAppend(&out, "build ", OneLine(status.build()), ", fingerprint ",
                   OneLine(status.model_fingerprint()), "\n");

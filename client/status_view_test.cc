@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_replace.h"
+
 namespace tutti::client {
 namespace {
 
@@ -199,6 +201,20 @@ TEST(StatusView, ShowsTheLayoutThatWasChosenAndWhatWasNot) {
               HasSubstr("layout: 2 stages of 2 ranks, chosen for 4 workers of unknown speed"));
   EXPECT_THAT(text, HasSubstr("rejected: 4 pipelines of 1 stage (lacks 5 bytes on w1)"));
   EXPECT_THAT(text, HasSubstr("and 2 more"));
+}
+
+TEST(StatusView, NamesSpeedsThatWereMeasuredBesideOthers) {
+  v1::GetStatusResponse status = TwoStages();
+  EXPECT_THAT(RenderStatus(status, kPlain), Not(HasSubstr("speeds:")));
+  v1::WorkerStatus* const worker = status.mutable_pipelines(0)->mutable_stages(0)->mutable_worker();
+  worker->set_worker_id("w0");
+  worker->set_speed_others_share(0.41);
+  v1::WorkerStatus* const idle = status.add_idle_workers();
+  idle->set_worker_id("w9");
+  idle->set_speed_others_share(0.8);
+  // In lines of a screen.
+  const std::string text = absl::StrReplaceAll(RenderStatus(status, kPlain), {{"\n    ", " "}});
+  EXPECT_THAT(text, HasSubstr("go by them: w0 (41 %), w9 (80 %);"));
 }
 
 TEST(StatusView, SaysInWhichClassAndWhatThatCosts) {

@@ -25,9 +25,10 @@ class EngineSpeedsTest : public EngineLayoutTest {
     v1::Hello hello = EngineLayoutTest::HelloOf(id, memory);
     hello.set_read_bytes_per_second(speed_[id] * 1e9);
     hello.set_flops_per_second(speed_[id] * 1e10);
+    hello.set_speed_others_share(others_share_[id]);
     return hello;
   }
-  std::map<std::string, double> speed_;
+  std::map<std::string, double> speed_, others_share_;
 };
 
 TEST_F(EngineSpeedsTest, AQuickWorkerGetsMoreLayers) {
@@ -77,6 +78,21 @@ TEST_F(EngineSpeedsTest, AWorkerThatComesBackKeepsItsFirstSpeed) {
   Join("w1");
   Wait(std::chrono::seconds(1));
   EXPECT_EQ(Stages(), before);
+}
+
+TEST_F(EngineSpeedsTest, LayersFollowASpeedThatIsMeasuredAgainInQuiet) {
+  speed_ = {{"w0", 20}, {"w1", 2}};
+  others_share_ = {{"w1", 0.7}};
+  Start();
+  Join("w0");
+  Join("w1");
+  const int32_t before = Status().pipelines(0).stages(1).num_layers();
+  Lose("w1");
+  speed_["w1"] = 20;
+  others_share_["w1"] = 0;
+  Join("w1");
+  Wait(std::chrono::seconds(1));
+  EXPECT_GT(Status().pipelines(0).stages(1).num_layers(), before);
 }
 
 TEST_F(EngineSpeedsTest, SpeedsThatAreNoneAreRefused) {

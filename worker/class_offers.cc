@@ -34,6 +34,7 @@ void OfferClasses(kernels::Backend* backend, const MeasuredSpeed& best,
   hello->set_numerics_class(ClassAtRevision(classes.front()));
   hello->set_read_bytes_per_second(best.read_bytes_per_second);
   hello->set_flops_per_second(best.flops_per_second);
+  hello->set_speed_others_share(best.others_share);
   for (const std::string& one : classes) {
     ComputeIn(backend, one);
     const MeasuredSpeed speed = one == classes.front() ? best : measure();

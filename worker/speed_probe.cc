@@ -42,8 +42,9 @@ constexpr int kMeasuresMax = 4;
 constexpr auto kPauseForOthers = std::chrono::milliseconds(300);
 // For which a speed beside others is told to equal workers: those of one start come within it.
 constexpr int64_t kBesideOthersForS = 60;
-// Between a speed and the time of a measurement beside others.
+// Between a speed and the time of a measurement beside others, and between that and their share.
 constexpr char kBesideOthers = '!';
+constexpr char kOthersShare = ':';
 
 double SecondsOf(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
@@ -52,14 +53,19 @@ double SecondsOf(const timeval& time) {
 // The speed that was left in a file, and is still good; not known: none.
 MeasuredSpeed KeptSpeed(const std::string& text) {
   const size_t mark = text.find(kBesideOthers);
+  double share = 0;
   if (mark != std::string::npos) {
+    const std::vector<std::string> told = absl::StrSplit(text.substr(mark + 1), kOthersShare);
     int64_t when = 0;
-    const bool is_time = absl::SimpleAtoi(text.substr(mark + 1), &when);
+    const bool is_told = told.size() == 2 && absl::SimpleAtoi(told[0], &when) &&
+                         absl::SimpleAtod(told[1], &share) && share > 0 && share <= 1;
     const int64_t age = static_cast<int64_t>(std::time(nullptr)) - when;
-    if (!is_time || age < 0 || age > kBesideOthersForS) return {};
+    if (!is_told || age < 0 || age > kBesideOthersForS) return {};
   }
-  const auto speed = ParseSpeed(text.substr(0, mark));
-  return speed.ok() ? *speed : MeasuredSpeed();
+  auto speed = ParseSpeed(text.substr(0, mark));
+  if (!speed.ok()) return {};
+  speed->others_share = share;
+  return *speed;
 }
 
 // The time of the quickest of a few passes: a disturbance only makes one longer.
@@ -189,7 +195,8 @@ absl::StatusOr<MeasuredSpeed> SharedSpeed(
   std::string text =
       absl::StrFormat("%.0fB/s@%.0fflop/s", speed.read_bytes_per_second, speed.flops_per_second);
   if (speed.others_share > 0) {
-    text += kBesideOthers + std::to_string(static_cast<int64_t>(std::time(nullptr)));
+    absl::StrAppendFormat(&text, "%c%d%c%.3f", kBesideOthers, std::time(nullptr), kOthersShare,
+                          speed.others_share);
   }
   if (!shared.Append(key, text)) spdlog::warn("--speed-file {}: cannot be written", file);
   return speed;

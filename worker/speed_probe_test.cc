@@ -62,9 +62,11 @@ TEST_F(SharedSpeedTest, WhatWasMeasuredBesideOthersIsForOneStart) {
     return MeasuredSpeed{1e9, 2e9, 0.4};
   };
   EXPECT_DOUBLE_EQ(SharedSpeed(file_, "k", busy)->others_share, 0.4);
-  EXPECT_DOUBLE_EQ(Ask("k")->read_bytes_per_second, 1e9) << "an equal worker of the same start";
+  const auto equal = Ask("k");
+  EXPECT_DOUBLE_EQ(equal->read_bytes_per_second, 1e9) << "an equal worker of the same start";
+  EXPECT_DOUBLE_EQ(equal->others_share, 0.4) << "and it says how it came to be";
   EXPECT_EQ(measured_, 1);
-  std::ofstream(file_, std::ios::app) << "k 1000000000B/s@2000000000flop/s!1700000000\n";
+  std::ofstream(file_, std::ios::app) << "k 1000000000B/s@2000000000flop/s!1700000000:0.4\n";
   EXPECT_DOUBLE_EQ(Ask("k")->read_bytes_per_second, 2e10) << "measured again";
   EXPECT_DOUBLE_EQ(Ask("k")->read_bytes_per_second, 2e10);
   EXPECT_EQ(measured_, 2);

@@ -169,6 +169,11 @@ absl::Status Membership::Check(const v1::Hello& hello) const {
                      " bytes of memory; the smallest stage of this model needs ", memory_min));
   }
   TUTTI_RETURN_IF_ERROR(CheckSpeed(hello.read_bytes_per_second(), hello.flops_per_second()));
+  if (!Within(hello.speed_others_share(), 0, 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("the worker says that others had ",
+                                                   hello.speed_others_share(),
+                                                   " of its machine; a share is 0 to 1"));
+  }
   if (!hello.advertised_address().empty()) {
     TUTTI_RETURN_IF_ERROR(transport::ParseAnnouncedAddress(hello.advertised_address()).status());
   }
@@ -181,37 +186,14 @@ absl::Status Membership::Check(const v1::Hello& hello) const {
   return absl::OkStatus();
 }
 
-std::map<std::string, placement::DeviceSpeed> Membership::SpeedsOf(const v1::Hello& hello) {
-  FirstSpeeds now{hello.device(), hello.threads(), {}};
-  now.speeds[hello.numerics_class()] = {hello.read_bytes_per_second(), hello.flops_per_second()};
-  for (const v1::NumericsOffer& offer : hello.numerics()) {
-    now.speeds[offer.numerics_class()] = {offer.read_bytes_per_second(), offer.flops_per_second()};
-  }
-  const auto found = first_speeds_.find(hello.worker_id());
-  if (found == first_speeds_.end()) {
-    if (now.speeds[hello.numerics_class()].known() && first_speeds_.size() < kDeviceNumbersMax) {
-      first_speeds_.emplace(hello.worker_id(), now);
-    }
-    return now.speeds;
-  }
-  FirstSpeeds& first = found->second;
-  if (first.device != now.device || first.threads != now.threads) first = now;
-  for (auto& [name, speed] : now.speeds) {
-    if (!speed.known()) continue;
-    const auto [known, added] = first.speeds.emplace(name, speed);
-    if (!known->second.known()) known->second = speed;
-    speed = known->second;
-  }
-  std::erase_if(first.speeds, [&](const auto& one) { return !now.speeds.contains(one.first); });
-  return now.speeds;
-}
-
 Worker* Membership::Join(LinkKey link, const v1::Hello& hello, Instant now) {
+  FirstSpeeds::Speeds first = first_speeds_.Of(hello);
   Worker* const worker = &workers_
                               .emplace(link, Worker{.link = link,
                                                     .hello = hello,
                                                     .joined_at = now,
-                                                    .speeds = SpeedsOf(hello),
+                                                    .speeds = std::move(first.by_class),
+                                                    .speed_others_share = first.others_share,
                                                     .speed = {},
                                                     .last_heard = now,
                                                     .last_progress = now})
@@ -378,6 +360,7 @@ void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* statu
   status->set_numerics_class(worker.hello.numerics_class());
   status->set_read_bytes_per_second(worker.speed.read_bytes_per_second);
   status->set_flops_per_second(worker.speed.flops_per_second);
+  if (worker.speed.known()) status->set_speed_others_share(worker.speed_others_share);
   status->set_leaving(worker.leaving);
   if (worker.gpu.has_value()) {
     FillGpu(*worker.gpu, now - worker.gpu_read_at, status->mutable_gpu());

@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "coordinator/events.h"
 #include "coordinator/fleet/class_choice.h"
+#include "coordinator/fleet/first_speeds.h"
 #include "placement/placement.h"
 #include "placement/step_cost.h"
 #include "proto/peer_messages.h"
@@ -31,8 +32,10 @@ struct Worker {
   LinkKey link;
   v1::Hello hello;
   Instant joined_at;
-  // Speeds in each numerics class, as it first was, see Membership::Join.
+  // Speeds in each numerics class, as it first was, see FirstSpeeds, and the share of its machine
+  // that others had while they were measured.
   std::map<std::string, placement::DeviceSpeed> speeds;
+  double speed_others_share = 0;
 
   placement::DeviceSpeed speed;  // in the class that it computes in
   Instant last_heard;            // of the last frame; renews the lease
@@ -95,8 +98,7 @@ class Membership {
   // none, classes that contradict each other. ALREADY_EXISTS: a worker of that id is alive on
   // another link. RESOURCE_EXHAUSTED: too little memory for any stage.
   absl::Status Check(const v1::Hello& hello) const;
-  // A worker that comes back as it was keeps the speed it had at first: it measured again while
-  // others may have computed, and layers must not move for that.
+  // A worker that comes back as it was keeps the speed it had at first, see FirstSpeeds.
   // REQUIRES: Check(hello) is OK, the link is new
   Worker* Join(LinkKey link, const v1::Hello& hello, Instant now);
   void Remove(LinkKey link) { workers_.erase(link); }
@@ -146,20 +148,13 @@ class Membership {
   void FillStatus(v1::GetStatusResponse* status) const;
 
  private:
-  // The speeds of a worker as they first were, and the device and threads they were of.
-  struct FirstSpeeds {
-    std::string device;
-    uint32_t threads = 0;
-    std::map<std::string, placement::DeviceSpeed> speeds;
-  };
-  std::map<std::string, placement::DeviceSpeed> SpeedsOf(const v1::Hello& hello);
   std::vector<ClassCandidate> Candidates() const;
 
   const MembershipOptions options_;
   std::map<LinkKey, Worker> workers_;
   ClassChoice class_choice_;
   bool class_settled_ = false;
-  std::map<std::string, FirstSpeeds> first_speeds_;  // by worker id; at most kDeviceNumbersMax
+  FirstSpeeds first_speeds_;
 };
 
 DeviceKind DeviceKindOf(const v1::Hello& hello);

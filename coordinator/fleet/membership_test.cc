@@ -194,6 +194,36 @@ TEST(MembershipTest, RemembersSpeedsOfTheClassesThatAWorkerNames) {
   EXPECT_EQ(speeds.at("b").flops_per_second, 4e9) << "it was not named in between";
 }
 
+// A speed that is too low, because others had the machine, is not kept for good.
+TEST(MembershipTest, ASpeedMeasuredBesideOthersIsKeptUntilAQuieterOne) {
+  Membership membership(Options());
+  const auto join = [&](double flops, double others_share) {
+    v1::Hello hello = Offering("w1", {{"a", flops}});
+    hello.set_speed_others_share(others_share);
+    v1::WorkerStatus status;
+    FillWorkerStatus(*membership.Join(LinkKey(1), hello, {}), {}, &status);
+    membership.Remove(LinkKey(1));
+    return std::pair(status.flops_per_second(), status.speed_others_share());
+  };
+  EXPECT_EQ(join(1e9, 0.6), std::pair(1e9, 0.6));
+  EXPECT_EQ(join(2e9, 0.6), std::pair(1e9, 0.6)) << "no better measured";
+  EXPECT_EQ(join(3e9, 0.2), std::pair(3e9, 0.2));
+  EXPECT_EQ(join(0, 0), std::pair(0.0, 0.0)) << "none is not better";
+  EXPECT_EQ(join(4e9, 0), std::pair(4e9, 0.0));
+  EXPECT_EQ(join(5e9, 0.1), std::pair(4e9, 0.0));
+}
+
+TEST(MembershipTest, BelievesSharesThatCanBe) {
+  const Membership membership(Options());
+  v1::Hello hello = Hello("w1");
+  for (const double share : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()}) {
+    hello.set_speed_others_share(share);
+    EXPECT_THAT(membership.Check(hello).ToString(), HasSubstr("a share is 0 to 1")) << share;
+  }
+  hello.set_speed_others_share(1);
+  EXPECT_TRUE(membership.Check(hello).ok());
+}
+
 TEST(MembershipTest, OneWorkerPerId) {
   Membership membership(Options());
   membership.Join(LinkKey(1), Hello("w1"), Instant());
