@@ -23,8 +23,9 @@ absl::StatusOr<std::string> FindPlugin(const std::string& file,
     if (access(path.c_str(), R_OK) == 0) return path;
   }
   return absl::NotFoundError(absl::StrCat("no ", file, " in ", absl::StrJoin(directories, ", "),
-                                          "; build it where nvcc is, and put it beside the "
-                                          "program or name its folder in TUTTI_PLUGIN_DIR"));
+                                          "; for GPUs it is needed there, or in the folder that "
+                                          "TUTTI_PLUGIN_DIR names: the wheel tutti_server_cuda and "
+                                          "the package tutti-cuda have it, or a build with nvcc"));
 }
 
 absl::StatusOr<void*> OpenSymbol(const std::string& path, const char* name) {
