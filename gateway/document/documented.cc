@@ -33,8 +33,11 @@ constexpr std::string_view kChatExamples[] = {
         "prompt_logprobs": 1, "logprobs": true, "top_logprobs": 1})",
     R"({"messages": [{"role": "user", "content": "a"}],
         "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
+        "tool_choice": {"type": "function", "name": "f"}})",
+    R"({"messages": [{"role": "user", "content": "a"}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
         "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
-          {"type": "function", "function": {"name": "f"}}]}}})",
+          {"type": "function", "function": {"name": "f"}}, {"type": "function", "name": "f"}]}}})",
     R"({"messages": [{"role": "user", "content": "a"}],
         "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
         "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [
@@ -80,7 +83,7 @@ constexpr std::string_view kResponsesExamples[] = {
         "structured_outputs": {"json": {"type": "object"}}})",
     R"({"input": "a", "tools": [{"type": "function", "name": "f", "parameters": {}}],
         "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
-          {"type": "function", "function": {"name": "f"}}]}}})",
+          {"type": "function", "function": {"name": "f"}}, {"type": "function", "name": "f"}]}}})",
     R"({"input": "a", "tools": [{"type": "function", "name": "f", "parameters": {}}],
         "tool_choice": {"type": "function", "function": {"name": "f"}}})",
     R"({"input": "a", "structured_outputs": {"json": "{}"},
@@ -125,6 +128,17 @@ constexpr std::string_view kTokenizeExamples[] = {
     R"({"messages": [{"role": "user", "content": "a"}],
         "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
         "tool_choice": {"type": "function", "function": {"name": "f"}}})",
+    R"({"messages": [{"role": "user", "content": "a"}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
+        "tool_choice": {"type": "function", "name": "f"}})",
+    R"({"messages": [{"role": "user", "content": "a"}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
+        "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
+          {"type": "function", "function": {"name": "f"}}, {"type": "function", "name": "f"}]}}})",
+    R"({"messages": [{"role": "user", "content": "a"}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
+        "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [
+          {"type": "function", "name": "f"}, {"type": "function", "function": {"name": "f"}}]}})",
 };
 constexpr std::string_view kDetokenizeExamples[] = {R"({"tokens": [1, 2]})"};
 

@@ -50,6 +50,70 @@ TEST(OpenApi, ReadersKnowTheFieldsOfTheDocumentAndNoOthers) {
   }
 }
 
+// Texts by which readers choose what they look for.
+const std::vector<std::string> kChoosing = {
+    "function",     "allowed_tools",  "auto",
+    "none",         "required",       "any",
+    "tool",         "text",           "json_object",
+    "json_schema",  "input_text",     "output_text",
+    "summary_text", "reasoning_text", "reasoning",
+    "message",      "function_call",  "function_call_output",
+    "thinking",     "tool_use",       "tool_result",
+    "custom",       "enabled",        "disabled",
+    "adaptive",     "system",         "user",
+    "assistant",    "developer",      "ephemeral"};
+
+// Calls `visit` with the body less one member, for each that it has at whatever depth, and with one
+// text changed into another.
+template <class Visit>
+void VisitVariants(const Json& body, const Visit& visit) {
+  const Json flat = body.flatten();
+  std::set<std::string> places;
+  for (const auto& [pointer, value] : flat.items()) {
+    for (size_t end = pointer.find('/', 1); end != std::string::npos;
+         end = pointer.find('/', end + 1)) {
+      places.insert(pointer.substr(0, end));
+    }
+    places.insert(pointer);
+    const std::string name = pointer.substr(pointer.rfind('/') + 1);
+    const bool chooses =
+        name == "type" || name == "mode" || name == "role" || name == "tool_choice";
+    if (!value.is_string() || !chooses) continue;
+    for (const std::string& text : kChoosing) {
+      Json changed = body;
+      changed[Json::json_pointer(pointer)] = text;
+      visit(changed);
+    }
+  }
+  for (const std::string& place : places) {
+    const Json::json_pointer pointer(place);
+    if (!body[pointer.parent_pointer()].is_object()) continue;
+    Json changed = body;
+    changed[pointer.parent_pointer()].erase(pointer.back());
+    visit(changed);
+  }
+}
+
+TEST(OpenApi, ReadersLookForNoOtherFieldsInsideWhateverIsGiven) {
+  std::set<std::string> lacking;
+  int variants = 0;
+  for (const DocumentedBody& body : DocumentedBodies()) {
+    const BodyFields documented = FieldsOf(body);
+    for (const Json& example : body.examples) {
+      VisitVariants(example, [&](const Json& changed) {
+        ++variants;
+        const FieldLog log;
+        (void)body.read(changed);
+        for (const auto& [path, use] : log.uses()) {
+          if (!documented.uses.contains(path)) lacking.insert(std::string(body.name) + ": " + path);
+        }
+      });
+    }
+  }
+  EXPECT_GT(variants, 1000);
+  EXPECT_EQ(lacking, std::set<std::string>());
+}
+
 // A value that no field of the kind takes; null: they all are taken.
 Json WrongFor(const FieldUse& use) {
   switch (use.kind) {
