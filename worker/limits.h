@@ -80,10 +80,12 @@ inline constexpr std::chrono::microseconds kProvenMaskTime{100};
 // Outputs that are read again give others a turn after this time; the patient maker's later.
 inline constexpr std::chrono::milliseconds kQuickTurn{2};
 inline constexpr std::chrono::milliseconds kPatientTurn{50};
-// The time that a step waits for the masks of some rows beside others that have all they need: 1 %
-// of a step of 50 ms. And where no row has.
+// The time that a step waits in all for masks of rows beside others that have all they need: 1 %
+// of a step of 50 ms. Where no row has. And for those of rows behind right guesses, which are asked
+// for then: some 200 of the usual ones.
 inline constexpr std::chrono::microseconds kLateMaskGrace{500};
 inline constexpr std::chrono::milliseconds kLateMaskPatience{10};
+inline constexpr std::chrono::microseconds kGuessedMaskGrace{1000};
 // A maker that has not moved for so long is stuck; the longest that one job has been seen to take
 // beside three processes that compute is 4 s.
 inline constexpr std::chrono::seconds kMaskMakerStuckAfter{60};

@@ -347,6 +347,7 @@ absl::Status Transformer::SampleAll(const Batch& batch, std::vector<v1::SampledT
   const std::span<const SampleRow> all = batch.sample_rows;
   const auto slice_rows = static_cast<size_t>(scratch_.logits.rows);
   Verification verification(all, sampled);
+  sampler_->BeginStep(all);
   for (size_t first = 0; first < all.size(); first += slice_rows) {
     const auto rows = all.subspan(first, std::min(slice_rows, all.size() - first));
     const auto count = static_cast<int64_t>(rows.size());

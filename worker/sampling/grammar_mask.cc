@@ -19,27 +19,30 @@ GrammarMask::GrammarMask(kernels::Backend* backend, const model::Range& own)
   CHECK(own.size() == 0 || own.begin % kMaskWordBits == 0) << own.begin;
 }
 
+void GrammarMask::BeginStep(std::span<const SampleRow> rows) {
+  const bool can_draw = std::any_of(rows.begin(), rows.end(), [](const SampleRow& row) {
+    return row.goes_on == nullptr &&
+           (row.sequence->grammar == nullptr || row.sequence->grammar->IsReady());
+  });
+  left_ = can_draw ? Duration(kLateMaskGrace) : Duration(kLateMaskPatience);
+  left_behind_guesses_ = kGuessedMaskGrace;
+}
+
 void GrammarMask::FindLate(std::span<const SampleRow> rows, const ProgressCallback& progress) {
   late_.clear();
-  const auto is_there = [](const SampleRow& row) {
-    return row.sequence->grammar == nullptr || row.sequence->grammar->IsReady();
-  };
-  // Behind a guess others of the step have been drawn.
-  const bool others = std::any_of(rows.begin(), rows.end(), is_there) ||
-                      (!rows.empty() && rows.front().goes_on != nullptr);
-  const Duration patience = others ? Duration(kLateMaskGrace) : Duration(kLateMaskPatience);
-  const Instant begin = std::chrono::steady_clock::now();
-  const Instant until = begin + patience;
-  bool waits = false;
   for (const SampleRow& row : rows) {
     GrammarAnswer* const answer = row.sequence->grammar.get();
     if (answer == nullptr || answer->IsReady()) continue;
-    waits = true;
-    if (answer->WaitUntil(until, progress)) continue;
+    Duration* const left = row.goes_on == nullptr ? &left_ : &left_behind_guesses_;
+    const Instant begin = std::chrono::steady_clock::now();
+    const bool is_there = *left > Duration() && answer->WaitUntil(begin + *left, progress);
+    const Duration waited = std::chrono::steady_clock::now() - begin;
+    *left = std::max(Duration(), *left - waited);
+    waited_ += waited;
+    if (is_there) continue;
     late_.insert(row.sequence);
     answer->CountLate();
   }
-  if (waits) waited_ += std::chrono::steady_clock::now() - begin;
 }
 
 void GrammarMask::Apply(kernels::TensorView logits, std::span<const SampleRow> rows,

@@ -23,9 +23,14 @@ class GrammarMask {
   // backend outlives this
   GrammarMask(kernels::Backend* backend, const model::Range& own);
 
-  // Waits for the masks of the rows that have a grammar, but not for long: beside rows that can be
-  // drawn kLateMaskGrace, and kLateMaskPatience where there are none. A row whose output cannot go
-  // on loses its numbers, at every rank, and its answer has ended with the reason.
+  // A step begins, of these rows: those of all Apply up to the next step may wait kLateMaskGrace
+  // together, or kLateMaskPatience where none of them can be drawn, and kGuessedMaskGrace behind
+  // right guesses. However many they are, those who wait for nothing lose no more.
+  void BeginStep(std::span<const SampleRow> rows);
+
+  // Waits for the masks of the rows that have a grammar, as long as is left of the step's time. A
+  // row whose output cannot go on loses its numbers, at every rank, and its answer has ended with
+  // the reason.  REQUIRES: the rows are of the step that has begun
   //
   //   logits  [rows, own] f32, of the backend's device
   void Apply(kernels::TensorView logits, std::span<const SampleRow> rows,
@@ -48,6 +53,7 @@ class GrammarMask {
   std::vector<kernels::LogitAdjustment> ended_;
   absl::flat_hash_set<const SequenceState*> late_;
 
+  Duration left_{}, left_behind_guesses_{};  // of the step's time to wait
   Duration waited_{};
 };
 

@@ -63,8 +63,13 @@ class GrammarMaskTest : public ::testing::TestWithParam<std::string> {
     for (int32_t id = 0; id < kIds; ++id) row.push_back(0.01f * static_cast<float>(id));
     return row;
   }
+  // `in_time`: all masks are there; a busy machine may take its time for them.
   std::vector<v1::SampledToken> Sample(const std::vector<std::vector<float>>& rows,
-                                       const std::vector<const SequenceState*>& sequences) {
+                                       const std::vector<const SequenceState*>& sequences,
+                                       bool in_time = true) {
+    for (const SequenceState* const sequence : sequences) {
+      if (in_time && sequence->grammar != nullptr) sequence->grammar->Take().IgnoreError();
+    }
     std::vector<float> logits;
     std::vector<SampleRow> sample_rows;
     for (size_t r = 0; r < rows.size(); ++r) {
@@ -72,6 +77,7 @@ class GrammarMaskTest : public ::testing::TestWithParam<std::string> {
       sample_rows.push_back({static_cast<int32_t>(r), sequences[r]});
     }
     std::vector<v1::SampledToken> sampled;
+    sampler_->BeginStep(sample_rows);
     const absl::Status done = sampler_->Sample({.data = logits.data(),
                                                 .rows = static_cast<int64_t>(rows.size()),
                                                 .cols = kIds,
@@ -182,7 +188,7 @@ TEST_P(GrammarMaskTest, NobodyWaitsForAnothersGrammar) {
   const SequenceState* const quick = Add({}, "[a-c]");
   EXPECT_TRUE(quick->grammar->Take().ok());
   const auto begin = std::chrono::steady_clock::now();
-  auto sampled = Sample({Rising(), Rising(), Rising()}, {late, Add({}), quick});
+  auto sampled = Sample({Rising(), Rising(), Rising()}, {late, Add({}), quick}, /*in_time=*/false);
   EXPECT_EQ(sampled[0].token(), kLateToken);
   EXPECT_TRUE(late->grammar->end().ok()) << late->grammar->end();
   EXPECT_EQ(sampled[1].token(), kIds - 1);
@@ -193,12 +199,35 @@ TEST_P(GrammarMaskTest, NobodyWaitsForAnothersGrammar) {
   while (sampled[0].token() == kLateToken &&
          std::chrono::steady_clock::now() - begin < std::chrono::seconds(60)) {
     late->grammar->Ask(late->output());
-    sampled = Sample({Rising()}, {late});
+    sampled = Sample({Rising()}, {late}, /*in_time=*/false);
   }
   EXPECT_TRUE(ToyText(sampled[0].token()).starts_with("{")) << sampled[0].token();
   metrics::Exposition exposition;
   pool_.Write(&exposition);
   EXPECT_THAT(exposition.Release(), HasSubstr("tutti_worker_patient_answers_total 1\n"));
+}
+
+// However many they are, and however they come: a step waits for all of them together.
+TEST_P(GrammarMaskTest, RowsThatComeInTurnWaitTogether) {
+  v1::SequenceSampling sampling;
+  sampling.mutable_grammar()->set_kind(v1::GRAMMAR_KIND_JSON_SCHEMA);
+  std::vector<SampleRow> rows = {{0, Add({})}};
+  for (int i = 1; i <= 20; ++i) {
+    sampling.mutable_grammar()->set_text(absl::StrCat(ManyProperties(), std::string(i, ' ')));
+    rows.push_back({i, Add(sampling)});
+  }
+  std::vector<float> logits = Rising();
+  sampler_->BeginStep(rows);
+  for (const SampleRow& row : rows) {
+    std::vector<v1::SampledToken> sampled;
+    const absl::Status done = sampler_->Sample(
+        {.data = logits.data(), .rows = 1, .cols = kIds, .row_stride = kIds}, {&row, 1}, &sampled);
+    EXPECT_TRUE(done.ok()) << done;
+    EXPECT_EQ(sampled[0].token() == kLateToken, row.row > 0) << row.row;
+  }
+  // Each of them beyond that time may look once.
+  EXPECT_GE(sampler_->mask_wait(), Duration(kLateMaskGrace));
+  EXPECT_LT(sampler_->mask_wait(), 5 * Duration(kLateMaskPatience)) << "20 times that, one by one";
 }
 
 // All ranks put a row off that one of them has no mask for.
@@ -231,6 +260,7 @@ TEST_P(GrammarMaskTest, RanksPutOffTheSameRows) {
     if (rank == 0) late = Add(sampling);
     // The other rank has the mask of the first row, as it takes it.
     const std::vector<SampleRow> rows = {{0, rank == 0 ? late : quick}, {1, quick}};
+    sampler->BeginStep(rows);
     const absl::Status done = sampler->Sample(
         {.data = logits.data(), .rows = 2, .cols = own.size(), .row_stride = own.size()}, rows,
         &sampled[static_cast<size_t>(rank)]);

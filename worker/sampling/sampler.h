@@ -64,11 +64,15 @@ class Sampler {
   static absl::StatusOr<std::unique_ptr<Sampler>> Create(kernels::Backend* backend,
                                                          const Options& options);
 
+  // A step begins, of these rows: those of Sample up to the next one are among them.
+  void BeginStep(std::span<const SampleRow> rows) { grammar_mask_.BeginStep(rows); }
+
   // Appends one token to *sampled for each row, in order. A row whose logits are not numbers (NaN,
   // +Inf, or nothing but -Inf, with the mask or without) has token -1, and where that is a
   // grammar's doing, its answer has ended. A row whose mask some rank lacks has token kLateToken.
   // Errors are the collective's. Changes the logits of rows with a grammar.
   // `progress` is told of every row, and before each further look into one.
+  // REQUIRES: rows with a grammar are of the step that has begun
   //
   //   logits [rows, the rank's part of the vocabulary] f32, of the backend's device
   absl::Status Sample(kernels::TensorView logits, std::span<const SampleRow> rows,
