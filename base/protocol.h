@@ -10,7 +10,7 @@ namespace tutti {
 
 // Grows with every change of them that an older process would misread. Both ends must have
 // the same.
-inline constexpr uint32_t kPeerProtocolVersion = 6;
+inline constexpr uint32_t kPeerProtocolVersion = 7;
 
 // FAILED_PRECONDITION where the versions of `them` ("the worker") and `us` ("the coordinator")
 // differ: names both, says who is older and what to do about it.
