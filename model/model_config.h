@@ -90,6 +90,9 @@ struct ModelConfig {
   // How matrices are quantised; absent: none is.
   std::optional<QuantConfig> quant;
   uint32_t quantised_roles = 0;  // bits by number of the role: those whose matrices are
+  // Not of the file but the operator's choice: codes are made while the checkpoint is loaded.
+  std::optional<QuantiseChoice> quantise;
+  bool head_of_embedding = false;  // its codes are made of the embedding matrix
 
   // "eos_token_id" of config.json, used when generation_config.json has none. May be empty.
   std::vector<int32_t> eos_token_ids;
@@ -97,6 +100,8 @@ struct ModelConfig {
   bool is_quantised(Role role) const {
     return quant.has_value() && (quantised_roles >> static_cast<unsigned>(role) & 1) != 0;
   }
+  // Whether the codes of such matrices are made of what the checkpoint has.
+  bool makes_codes(Role role) const { return quantise.has_value() && is_quantised(role); }
   bool has_experts() const { return num_experts > 0; }
   bool has_experts(int64_t layer) const {
     return num_experts > 0 && !std::binary_search(dense_layers.begin(), dense_layers.end(), layer);

@@ -51,6 +51,13 @@ struct QuantConfig {
   }
 };
 
+// An operator's wish for codes: a text of ParseQuantiseScheme (quantise_choice.h), and whether the
+// head has codes, too.
+struct QuantiseChoice {
+  std::string scheme;  // empty: none
+  bool head = false;
+};
+
 // "gptq of 4 bits, groups of 128", for people.
 std::string DescribeQuantConfig(const QuantConfig& config);
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "model/chunk_reader.h"
+#include "model/quantise_choice.h"
 #include "model/quantised_tensors.h"
 
 namespace tutti::model {
@@ -28,13 +29,19 @@ std::vector<ChunkRange> ShardChunks(const Checkpoint& checkpoint, const ModelCon
                                     const StageShare& share, int ranks, int rank) {
   std::vector<ChunkRange> chunks;
   for (const ShardTensor& part : ListShardTensors(config, share, ranks, rank)) {
-    if (config.is_quantised(part.spec.role)) {
+    if (config.is_quantised(part.spec.role) && !config.makes_codes(part.spec.role)) {
       AddQuantised(checkpoint, config, part, &chunks);
       continue;
     }
     const TensorInfo* const tensor = checkpoint.Find(part.spec.name);
     if (tensor == nullptr) continue;
-    const Range bytes = StoredBytes(config, part, StoredTypeBytes(tensor->dtype));
+    const int64_t element = StoredTypeBytes(tensor->dtype);
+    Range bytes = StoredBytes(config, part, element);
+    if (config.makes_codes(part.spec.role)) {
+      const Range cols = ColsOfCodes(config, part);
+      bytes.begin -= (part.cols.begin - cols.begin) * element;
+      bytes.end += (cols.end - part.cols.end) * element;
+    }
     if (bytes.end > tensor->bytes) continue;
     chunks.push_back(ChunksOf(
         *tensor,

@@ -56,7 +56,7 @@ WeightSpec Specify(const ModelConfig& config, const WeightRule& rule, int64_t la
   spec.split = rule.split;
   spec.owner = rule.owner;
   // A tied head is the embedding's tensor. Only the name is the embedding's: the role stays.
-  if (rule.role == Role::kHead && config.tie_word_embeddings) {
+  if (rule.role == Role::kHead && (config.tie_word_embeddings || config.head_of_embedding)) {
     spec.name = std::string(RuleOf(config, Role::kEmbedding).name);
   }
   return spec;
@@ -71,7 +71,7 @@ std::vector<int64_t> TensorShape(const WeightSpec& spec) {
 
 absl::Status CheckTensor(const ModelConfig& config, const Checkpoint& checkpoint,
                          const WeightSpec& spec) {
-  if (config.is_quantised(spec.role)) {
+  if (config.is_quantised(spec.role) && !config.makes_codes(spec.role)) {
     const auto find = [&](const std::string& name) { return checkpoint.Find(name); };
     return Annotate(FindQuantisedMatrix(find, QuantPrefix(spec.name), *config.quant,
                                         spec.tensor_rows, spec.shape[1])
@@ -203,7 +203,9 @@ std::vector<CheckpointTensor> ListCheckpointTensors(const ModelConfig& config) {
   std::vector<CheckpointTensor> tensors;
   for (WeightSpec& spec : ListWeights(config, WholeModel(config))) {
     if (spec.first_row > 0) continue;
-    if (spec.role == Role::kHead && config.tie_word_embeddings) continue;
+    if (spec.role == Role::kHead && (config.tie_word_embeddings || config.head_of_embedding)) {
+      continue;
+    }
     std::vector<int64_t> shape = TensorShape(spec);
     tensors.push_back({std::move(spec.name), std::move(shape), spec.role});
   }

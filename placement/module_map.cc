@@ -32,6 +32,11 @@ std::string ParentOf(const std::string& module) {
   return dot == std::string::npos ? std::string() : module.substr(0, dot);
 }
 
+// The head's numbers are the embedding's, and its module may have no weights of its own.
+bool HeadIsEmbedding(const model::ModelConfig& model) {
+  return model.tie_word_embeddings || model.head_of_embedding;
+}
+
 // The model's modules, from its weights.
 class Modules {
  public:
@@ -47,7 +52,7 @@ class Modules {
       } else if (spec.role == model::Role::kEmbedding) {
         embedding_ = module;
       } else if (spec.role == model::Role::kHead) {
-        head_ = model.tie_word_embeddings ? "lm_head" : module;
+        head_ = HeadIsEmbedding(model) ? "lm_head" : module;
       } else {
         norm_ = module;
       }
@@ -231,7 +236,7 @@ class Parser {
     const MappedDevice last = result_.stages.back().device;
     TUTTI_RETURN_IF_ERROR(CheckEnd(modules_.embedding(), modules_.layers().front().name, first));
     TUTTI_RETURN_IF_ERROR(CheckEnd(modules_.norm(), modules_.layers().back().name, last));
-    if (!model_.tie_word_embeddings) {
+    if (!HeadIsEmbedding(model_)) {
       return CheckEnd(modules_.head(), modules_.layers().back().name, last);
     }
     // Tied matrices share a device in Accelerate; here both ends hold one.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "model/quantise_choice.h"
 #include "tests/support/tiny_model.h"
 
 namespace tutti::placement {
@@ -83,6 +84,20 @@ TEST(ModuleMapTest, ATiedHeadMayBeWithTheEmbedding) {
   EXPECT_THAT(refused.status().ToString(),
               HasSubstr(R"("lm_head" goes to device 0 and "model.layers.1" to 1)"));
   EXPECT_THAT(refused.status().ToString(), HasSubstr(R"(choice is "lm_head": 1)"));
+}
+
+// Its codes are made of the embedding, at the end of the model.
+TEST(ModuleMapTest, AHeadOfCodesIsNamedAsATiedOne) {
+  model::ModelConfig model = tests::TinyModel(2);
+  ASSERT_TRUE(model.tie_word_embeddings);
+  ASSERT_TRUE(model::ApplyQuantise({"int8", true}, &model).ok());
+  const std::string layers = R"({"model.embed_tokens": 0, "model.layers.0": 0,
+      "model.layers.1": 1, "model.norm": 1)";
+  for (const char* head : {"}", R"(, "lm_head": 1})"}) {
+    const auto map = ParseModuleMap(layers + head, "map.json", model, 2);
+    ASSERT_TRUE(map.ok()) << map.status();
+    EXPECT_EQ(Layers(*map), (std::vector<int32_t>{1, 1}));
+  }
 }
 
 TEST(ModuleMapTest, UnknownModules) {
