@@ -1,26 +1,22 @@
 #include "quant/quantise.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "kernels/float_formats.h"
 #include "model/checkpoint.h"
 #include "model/config_json.h"
 #include "model/json_document.h"
 #include "model/limits.h"
+#include "model/quantise_choice.h"
 #include "model/quantised_roles.h"
 #include "model/quantised_tensors.h"
 #include "model/weight_map.h"
+#include "quant/make_codes.h"
 #include "text/text_file.h"
 
 namespace tutti::quant {
@@ -32,8 +28,6 @@ using model::QuantConfig;
 using model::StoredType;
 using model::TensorInfo;
 using nlohmann::json;
-
-constexpr int64_t kGroupMax = 1 << 16;
 
 TensorInfo Named(const std::string& name, StoredType type, std::vector<int64_t> shape) {
   TensorInfo info;
@@ -95,7 +89,7 @@ class Quantiser {
       const bool of_layer = (roles >> static_cast<unsigned>(tensor.role) & 1) != 0;
       const bool of_head = head_ && tensor.role == model::Role::kHead;
       if (!of_layer && !of_head) continue;
-      TUTTI_RETURN_IF_ERROR(CheckGroups(tensor.name, tensor.shape[1]));
+      TUTTI_RETURN_IF_ERROR(model::CheckGroups(config_, tensor.name, tensor.shape[1]));
       matrices_[tensor.name] = model::QuantPrefix(tensor.name);
     }
     if (!head_ || !model_.tie_word_embeddings) return absl::OkStatus();
@@ -103,14 +97,7 @@ class Quantiser {
     untied.tie_word_embeddings = false;
     tied_head_ = model::QuantPrefix(model::WeightOf(untied, model::Role::kHead, -1).name);
     embedding_ = model::WeightOf(model_, model::Role::kEmbedding, -1).name;
-    return CheckGroups(embedding_, model_.hidden_size);
-  }
-
-  absl::Status CheckGroups(const std::string& name, int64_t in) const {
-    if (config_.group_size == -1 || in % config_.group_size == 0) return absl::OkStatus();
-    return model::RefuseTensor(
-        name, absl::StrCat("has ", in, " inputs, which groups of ", config_.group_size,
-                           " do not divide; choose int8, or int4-gN with another N"));
+    return model::CheckGroups(config_, embedding_, model_.hidden_size);
   }
 
   // What file number `file` holds.
@@ -171,29 +158,22 @@ class Quantiser {
 
   absl::Status WriteMatrix(const TensorInfo& from, const std::byte* bytes,
                            std::ofstream* out) const {
-    const int64_t rows = from.shape[0], in = from.shape[1], group = GroupOf(from);
+    const int64_t rows = from.shape[0], in = from.shape[1];
     const int64_t per_word = 32 / config_.bits, words = (in + per_word - 1) / per_word;
-    const DType type = *model::ComputeType(from.dtype);
+    const int64_t groups = in / GroupOf(from);
+    const PlainRows plain = {.tensor = &from.name,
+                             .rows = rows,
+                             .cols = {0, in},
+                             .in = in,
+                             .type = *model::ComputeType(from.dtype),
+                             .elements = bytes};
     std::vector<uint32_t> packed(static_cast<size_t>(rows * words));
-    std::vector<uint16_t> scales;
+    std::vector<uint16_t> scales(static_cast<size_t>(rows * groups));
     std::vector<float> row(static_cast<size_t>(in));
     std::vector<uint8_t> codes(row.size());
     for (int64_t n = 0; n < rows; ++n) {
-      for (int64_t k = 0; k < in; ++k) {
-        const float weight = kernels::LoadAsF32(bytes, type, n * in + k);
-        if (!std::isfinite(weight)) {
-          return model::RefuseTensor(
-              from.name, absl::StrCat("has a weight that is no number (", weight, ") at [", n, ", ",
-                                      k, "]; its codes would be as wrong"));
-        }
-        row[static_cast<size_t>(k)] = weight;
-      }
-      for (int64_t k = 0; k < in; k += group) {
-        const float scale = QuantiseGroup(
-            config_, std::span(row).subspan(static_cast<size_t>(k), static_cast<size_t>(group)),
-            &codes[static_cast<size_t>(k)]);
-        scales.push_back(kernels::F32ToBf16(scale));
-      }
+      TUTTI_RETURN_IF_ERROR(QuantiseRow(config_, plain, n, row, codes.data(),
+                                        &scales[static_cast<size_t>(n * groups)]));
       for (int64_t k = 0; k < in; ++k) {
         packed[static_cast<size_t>(n * words + k / per_word)] |=
             uint32_t{codes[static_cast<size_t>(k)]} << (k % per_word * config_.bits);
@@ -281,52 +261,11 @@ class Quantiser {
 
 }  // namespace
 
-absl::StatusOr<QuantConfig> ParseQuantiseScheme(std::string_view scheme) {
-  QuantConfig config;
-  config.method = model::Method::kCompressedTensors;
-  config.packed = model::PackedFormat::kPacked;
-  config.scale_type = DType::kBF16;
-  constexpr std::string_view kFour = "int4-g";
-  int64_t group = 0;
-  if (scheme == "int8") {
-    config.bits = 8;
-    config.group_size = -1;
-    return config;
-  }
-  if (scheme.starts_with(kFour)) {
-    const std::string_view number = scheme.substr(kFour.size());
-    if (absl::SimpleAtoi(absl::string_view(number.data(), number.size()), &group) && group >= 8 &&
-        group <= kGroupMax && group % 8 == 0) {
-      config.bits = 4;
-      config.group_size = group;
-      return config;
-    }
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--quantize ", std::string(scheme),
-                   " is unknown; give int8, or int4-g128 (groups of 128, or of another multiple of "
-                   "8)"));
-}
-
-float QuantiseGroup(const QuantConfig& config, std::span<const float> weights, uint8_t* codes) {
-  float largest = 0;
-  for (const float weight : weights) largest = std::max(largest, std::abs(weight));
-  const int middle = 1 << (config.bits - 1);
-  float scale = kernels::RoundTo(DType::kBF16, largest / (static_cast<float>(middle) - 0.5f));
-  if (!(scale > 0) || !std::isfinite(scale)) scale = 1;
-  for (const float weight : weights) {
-    const float step = std::nearbyintf(weight / scale);
-    const float code =
-        std::clamp(step, static_cast<float>(-middle), static_cast<float>(middle - 1));
-    *codes++ = static_cast<uint8_t>(static_cast<int>(code) + middle);
-  }
-  return scale;
-}
-
 absl::Status QuantiseCheckpoint(const std::string& from, const std::string& to,
-                                const QuantiseOptions& options, const QuantiseProgress& progress) {
-  TUTTI_ASSIGN_OR_RETURN(const QuantConfig config, ParseQuantiseScheme(options.scheme));
-  return Quantiser(from, to, config, options.head, progress).Run();
+                                const model::QuantiseChoice& choice,
+                                const QuantiseProgress& progress) {
+  TUTTI_ASSIGN_OR_RETURN(const QuantConfig config, model::ParseQuantiseScheme(choice.scheme));
+  return Quantiser(from, to, config, choice.head, progress).Run();
 }
 
 }  // namespace tutti::quant

@@ -13,6 +13,8 @@
 #include "model/checkpoint.h"
 #include "model/checkpoint_testing.h"
 #include "model/config_json.h"
+#include "model/quantise_choice.h"
+#include "quant/make_codes.h"
 #include "quant/quant_reader.h"
 #include "quant/tensor_source.h"
 
@@ -21,22 +23,11 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(QuantiseTest, Schemes) {
-  EXPECT_EQ(ParseQuantiseScheme("int8")->bits, 8);
-  EXPECT_EQ(ParseQuantiseScheme("int4-g128")->group_size, 128);
-  EXPECT_EQ(ParseQuantiseScheme("int4-g32")->group_size, 32);
-  for (const char* bad : {"", "int4", "int3-g128", "int4-g", "int4-g12", "int4-g0", "fp8"}) {
-    EXPECT_THAT(std::string(ParseQuantiseScheme(bad).status().message()),
-                HasSubstr("give int8, or int4-g128"))
-        << bad;
-  }
-}
-
 // No weight is farther from its number than half a step, but for what bf16 rounds off the scale.
 TEST(QuantiseTest, WeightsAreRoundedToTheNearestCode) {
   Random random(1);
   for (const char* scheme : {"int8", "int4-g32"}) {
-    const model::QuantConfig config = *ParseQuantiseScheme(scheme);
+    const model::QuantConfig config = *model::ParseQuantiseScheme(scheme);
     const int middle = 1 << (config.bits - 1);
     for (int i = 0; i < 50; ++i) {
       std::vector<float> weights;
@@ -55,7 +46,7 @@ TEST(QuantiseTest, WeightsAreRoundedToTheNearestCode) {
   }
   std::vector<uint8_t> codes(2);
   const std::vector<float> zeros = {0, -0.0f};
-  EXPECT_EQ(QuantiseGroup(*ParseQuantiseScheme("int8"), zeros, codes.data()), 1);
+  EXPECT_EQ(QuantiseGroup(*model::ParseQuantiseScheme("int8"), zeros, codes.data()), 1);
   EXPECT_EQ(codes, (std::vector<uint8_t>{128, 128}));
 }
 
@@ -80,8 +71,8 @@ class QuantiseFolderTest : public ::testing::Test {
     from_.Write("model.safetensors", file);
     file_ = std::move(file);
   }
-  absl::Status Make(const QuantiseOptions& options) {
-    return QuantiseCheckpoint(from_.path(), to_.File("made"), options, nullptr);
+  absl::Status Make(const model::QuantiseChoice& choice) {
+    return QuantiseCheckpoint(from_.path(), to_.File("made"), choice, nullptr);
   }
 
   static constexpr char kOne[] = "model.layers.1.mlp.down_proj.weight";
