@@ -136,6 +136,8 @@ TestPipeline::TestPipeline(const TestPipelineOptions& options)
     shard.set_num_stages(static_cast<int32_t>(layers.size()));
     shard.set_num_ranks(options.ranks.empty() ? 1 : options.ranks[i]);
     shard.set_whole_experts(options.whole_experts);
+    shard.set_quantise(options.quantise.scheme);
+    shard.set_quantise_head(options.quantise.head);
     shard.set_first_layer(first_layer);
     shard.set_num_layers(layers[i]);
     shard.set_has_embedding(i == 0);

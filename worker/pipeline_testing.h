@@ -61,6 +61,7 @@ struct TestPipelineOptions {
   std::vector<int32_t> layers;  // per stage; empty: one stage
   std::vector<int> ranks;       // per stage; empty: one each
   bool whole_experts = false;
+  model::QuantiseChoice quantise;  // codes that are made of the checkpoint
   // "cuda-emulated": ranks sum and gather through emulated NCCL; rows of two steps out of three
   // pass from stage to stage so.
   bool device_exchange = false;

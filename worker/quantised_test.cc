@@ -12,6 +12,8 @@
 #include "base/files_testing.h"
 #include "model/config_json.h"
 #include "model/partition.h"
+#include "model/quantise_choice.h"
+#include "quant/quantise.h"
 #include "quant/tensor_source.h"
 #include "worker/pipeline_testing.h"
 #include "worker/quantised_checkpoint_testing.h"
@@ -217,6 +219,49 @@ TEST_F(QuantisedModelTest, InstructionSetsOfAClassAgree) {
     others[0] = options;
     others[0].instruction_set = "avx2-block";
     ExpectOneVoice(options, name, others);
+  }
+}
+
+// ---- codes made while a checkpoint is loaded
+
+// They are those of `tutti quantize`: groups that ranks cut, fused tensors, a tied head, experts
+// and types that are converted among them.
+TEST_F(QuantisedModelTest, CodesMadeWhileLoadingAreThoseOfAFile) {
+  std::vector<std::pair<std::string, model::QuantiseChoice>> cases = {{made_, {"int4-g32"}},
+                                                                      {made_, {"int4-g8", true}}};
+  for (const char* family : {"qwen2-tied", "chatglm3", "qwen3-moe", "qwen1", "llama3"}) {
+    cases.push_back({GoldenDir(absl::StrCat("families/", family, "-f32")), {"int8", true}});
+  }
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto& [from, choice] = cases[i];
+    const std::string what = absl::StrCat(from, " ", choice.scheme);
+    const std::string file = dir_.File(absl::StrCat("case", i));
+    const absl::Status made = quant::QuantiseCheckpoint(from, file, choice, nullptr);
+    ASSERT_TRUE(made.ok()) << made;
+    TestPipeline of_file({.model_dir = file, .backend = "cpu", .num_blocks = 128});
+    const std::vector<TestRequest> requests = Requests(of_file.config().vocab_size);
+    const auto expected = of_file.Generate(requests, 0);
+    for (const int ranks : {1, 2, 4, 8}) {
+      if (!model::CheckRanks(of_file.config(), ranks).ok()) continue;
+      TestPipelineOptions options = {.model_dir = from,
+                                     .backend = "cpu",
+                                     .ranks = {ranks},
+                                     .quantise = choice,
+                                     .num_blocks = 128};
+      TestPipeline pipeline(options);
+      const auto outputs = pipeline.Generate(requests, 5, 3);
+      for (size_t r = 0; r < requests.size(); ++r) {
+        EXPECT_EQ(outputs[r].bits(), expected[r].bits())
+            << what << ", " << ranks << " ranks, " << r;
+      }
+      model::ModelConfig config = pipeline.config();
+      ASSERT_TRUE(model::ApplyQuantise(choice, &config).ok());
+      for (int rank = 0; rank < ranks; ++rank) {
+        EXPECT_EQ(pipeline.ready(0, rank).weight_bytes(),
+                  model::ComputeShardBytes(config, model::WholeModel(config), ranks, rank).total())
+            << what << ", rank " << rank << " of " << ranks;
+      }
+    }
   }
 }
 

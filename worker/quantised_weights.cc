@@ -8,8 +8,10 @@
 
 #include "base/check.h"
 #include "kernels/quantised_source.h"
+#include "model/quantise_choice.h"
 #include "model/quantised_tensors.h"
 #include "model/weight_map.h"
+#include "quant/make_codes.h"
 #include "quant/quant_reader.h"
 
 namespace tutti::worker {
@@ -23,10 +25,28 @@ absl::StatusOr<model::QuantisedMatrix> FindMatrix(const model::Checkpoint& check
                                     spec.tensor_rows, spec.shape[1]);
 }
 
+// Codes made of what the checkpoint has instead.
+absl::StatusOr<quant::QuantMatrix> MakeCodes(const model::Checkpoint& checkpoint,
+                                             const model::ModelConfig& config,
+                                             const model::ShardTensor& part,
+                                             const std::byte** bytes) {
+  const quant::PlainRows plain = {
+      .tensor = &part.spec.name,
+      .first_row = part.stored_rows().begin,
+      .rows = part.rows.size(),
+      .cols = model::ColsOfCodes(config, part),
+      .in = part.spec.shape[1],
+      .type = *model::ComputeType(checkpoint.Find(part.spec.name)->dtype),
+      .elements = *bytes};
+  *bytes += plain.rows * plain.cols.size() * DTypeBytes(plain.type);
+  return quant::MakeQuantMatrix(*config.quant, plain, part.cols);
+}
+
 // The codes of one piece; *bytes moves behind what they are read from.
 absl::StatusOr<quant::QuantMatrix> Decode(const model::Checkpoint& checkpoint,
                                           const model::ModelConfig& config,
                                           const model::ShardTensor& part, const std::byte** bytes) {
+  if (config.makes_codes(part.spec.role)) return MakeCodes(checkpoint, config, part, bytes);
   TUTTI_ASSIGN_OR_RETURN(const model::QuantisedMatrix matrix,
                          FindMatrix(checkpoint, config, part.spec));
   std::vector<quant::ReadPart> parts;
@@ -44,6 +64,17 @@ absl::StatusOr<quant::QuantMatrix> Decode(const model::Checkpoint& checkpoint,
 std::vector<ReadItem::Part> QuantisedReads(const model::Checkpoint& checkpoint,
                                            const model::ModelConfig& config,
                                            const model::ShardTensor& part) {
+  if (config.makes_codes(part.spec.role)) {
+    const model::TensorInfo* const tensor = checkpoint.Find(part.spec.name);
+    const int64_t element = model::StoredTypeBytes(tensor->dtype);
+    const model::Range cols = model::ColsOfCodes(config, part);
+    const int64_t stride = part.spec.shape[1] * element;
+    return {{.tensor = tensor,
+             .slice = {.begin = part.stored_rows().begin * stride + cols.begin * element,
+                       .rows = part.rows.size(),
+                       .row_bytes = cols.size() * element,
+                       .stride = stride}}};
+  }
   const auto matrix = FindMatrix(checkpoint, config, part.spec);
   CHECK(matrix.ok()) << matrix.status();
   std::vector<ReadItem::Part> reads;

@@ -62,7 +62,8 @@ bool SameContents(const v1::AssignShard& a, const v1::AssignShard& b) {
          a.has_head() == b.has_head() && a.block_size() == b.block_size() &&
          a.num_blocks() == b.num_blocks() && a.max_batch_tokens() == b.max_batch_tokens() &&
          a.max_sequences() == b.max_sequences() && a.max_model_len() == b.max_model_len() &&
-         a.whole_experts() == b.whole_experts() && a.numerics_class() == b.numerics_class();
+         a.whole_experts() == b.whole_experts() && a.numerics_class() == b.numerics_class() &&
+         a.quantise() == b.quantise() && a.quantise_head() == b.quantise_head();
 }
 
 }  // namespace tutti::worker

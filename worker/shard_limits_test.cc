@@ -69,6 +69,12 @@ TEST(SameContents, LooksAtWhatIsLoadedAndNotAtNeighbours) {
   other = Whole();
   other.set_numerics_class("another");
   EXPECT_FALSE(SameContents(Whole(), other)) << "its K/V would be of other bits";
+  other = Whole();
+  other.set_quantise("int8");
+  EXPECT_FALSE(SameContents(Whole(), other));
+  other = Whole();
+  other.set_quantise_head(true);
+  EXPECT_FALSE(SameContents(Whole(), other));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/limits.h"
 #include "model/partition.h"
+#include "worker/shard_config.h"
 #include "worker/transformer.h"
 #include "worker/weights.h"
 
@@ -35,7 +36,7 @@ absl::Status CheckOperators(const model::ModelConfig& config, kernels::Backend* 
 absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(ModelSource model,
                                                        const v1::AssignShard& shard,
                                                        const ShardProgressCallback& progress) {
-  model.config.whole_experts = shard.whole_experts();
+  TUTTI_RETURN_IF_ERROR(ApplyShard(shard, &model.config));
   TUTTI_RETURN_IF_ERROR(model::CheckRanks(model.config, shard.num_ranks()));
   if (shard.num_ranks() > 1 && model.collective == nullptr) {
     return absl::FailedPreconditionError(

@@ -168,7 +168,7 @@ class Loader {
     for (const Matrix& matrix : matrices_) {
       for (const model::ShardTensor& part : matrix.parts) {
         names.push_back(part.spec.name);
-        if (!config_.is_quantised(part.spec.role)) continue;
+        if (!config_.is_quantised(part.spec.role) || config_.makes_codes(part.spec.role)) continue;
         const auto others = model::QuantisedNames(model::QuantPrefix(part.spec.name));
         names.insert(names.end(), others.begin(), others.end());
       }
@@ -183,7 +183,7 @@ class Loader {
         names.push_back(spec.name);
     }
     TUTTI_ASSIGN_OR_RETURN(checkpoint_, model::Checkpoint::OpenFor(dir, names));
-    if (config_.quant.has_value()) {
+    if (config_.quant.has_value() && !config_.quantise.has_value()) {
       TUTTI_RETURN_IF_ERROR(model::FindQuantisedRoles(*checkpoint_, &config_));
       TUTTI_RETURN_IF_ERROR(CheckUnusedBiases(*checkpoint_, config_, share_));
     }

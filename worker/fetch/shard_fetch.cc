@@ -15,6 +15,7 @@
 #include "model/shard_chunks.h"
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
+#include "worker/shard_config.h"
 
 namespace tutti::worker {
 namespace {
@@ -126,7 +127,7 @@ ChunkRange ShardFetch::HeaderOf(int32_t file) const {
 absl::Status ShardFetch::Fetch(const v1::AssignShard& shard, const FetchCallback& tell,
                                const KeepOn& keep_on) {
   model::ModelConfig config = config_;
-  config.whole_experts = shard.whole_experts();
+  TUTTI_RETURN_IF_ERROR(ApplyShard(shard, &config));
   const model::StageShare share = {.first_layer = shard.first_layer(),
                                    .num_layers = shard.num_layers(),
                                    .has_embedding = shard.has_embedding(),
@@ -136,7 +137,7 @@ absl::Status ShardFetch::Fetch(const v1::AssignShard& shard, const FetchCallback
   std::vector<std::string> tensors;
   for (const model::WeightSpec& spec : model::ListWeights(config, share)) {
     tensors.push_back(spec.name);
-    if (!config.is_quantised(spec.role)) continue;
+    if (!config.is_quantised(spec.role) || config.makes_codes(spec.role)) continue;
     const auto names = model::QuantisedNames(model::QuantPrefix(spec.name));
     tensors.insert(tensors.end(), names.begin(), names.end());
   }
