@@ -9,13 +9,14 @@
 #include "absl/strings/str_join.h"
 #include "base/fail_point.h"
 #include "coordinator/limits.h"
+#include "model/quantise_choice.h"
 
 namespace tutti::coordinator {
 namespace {
 
 KvDirectoryOptions DirectoryOptionsOf(const EngineOptions& options) {
   return {.key = options.prefix_key,
-          .model_fingerprint = options.model_fingerprint,
+          .model_fingerprint = model::ServedFingerprint(options.model_fingerprint, options.model),
           .dtype = std::string(DTypeName(options.model.dtype)),
           .block_size = options.block_size};
 }

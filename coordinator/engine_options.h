@@ -23,7 +23,7 @@ class StepMetrics;
 struct EngineOptions {
   model::ModelConfig model;
   std::string model_name;
-  std::string model_fingerprint;
+  std::string model_fingerprint;  // of the checkpoint
   std::string build;
   std::string cluster_id;
   // --pipeline-parallel-size, and --tensor-parallel-size of every stage. 0: chosen from the workers

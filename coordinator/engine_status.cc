@@ -7,12 +7,14 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/engine.h"
 #include "coordinator/requests/not_serving.h"
+#include "model/quantise_choice.h"
 
 namespace tutti::coordinator {
 
 void Engine::FillStatus(Instant now, v1::GetStatusResponse* status) const {
   status->set_model(options_.model_name);
-  status->set_model_fingerprint(options_.model_fingerprint);
+  status->set_model_fingerprint(
+      model::ServedFingerprint(options_.model_fingerprint, options_.model));
   status->set_build(options_.build);
   status->set_serving(AnyServing());
   if (AnyServing() || IsAwaited()) status->set_degraded(WhyNotWhole());

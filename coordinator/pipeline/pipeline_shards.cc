@@ -54,6 +54,10 @@ v1::AssignShard Pipeline::AssignmentOf(const Shard& shard, const Formation& form
   assign->set_max_sequences(options_->max_sequences);
   assign->set_max_model_len(MaxModelLen(*options_));
   assign->set_whole_experts(options_->model.whole_experts);
+  if (const auto& quantise = options_->model.quantise; quantise.has_value()) {
+    assign->set_quantise(quantise->scheme);
+    assign->set_quantise_head(quantise->head);
+  }
   assign->set_numerics_class(membership_->ClassOf(*membership_->Find(shard.link)));
   const auto name = [&](const Stage& of, size_t rank) {
     const Worker& worker = *formation.workers[of.first_shard + rank];

@@ -52,7 +52,7 @@ absl::StatusOr<BuiltRequest> GenerationService::Build(v1::GenerateRequest* messa
   TUTTI_RETURN_IF_ERROR(door::CheckHurry(message->priority(), call.rights));
   ResumeClaims& claims = beginning->claims;
   claims.tenant = resume_tokens_->HashTenant(tenant);
-  claims.model = resume_tokens_->HashModel(model_->fingerprint);
+  claims.model = resume_tokens_->HashModel(model_->ServedFingerprint());
   std::optional<ResumeClaims> given;
   if (message->has_resume()) {
     TUTTI_ASSIGN_OR_RETURN(given, resume_tokens_->Open(message->resume().token()));
@@ -83,7 +83,7 @@ absl::StatusOr<BuiltRequest> GenerationService::Build(v1::GenerateRequest* messa
                        static_cast<int64_t>(built.request.sampling.grammar().text().size())));
   }
   built.request.cache_domain = tenants_.HashSalt(CacheDomainOf(tenant), message->cache_salt());
-  beginning->fingerprint = model_->fingerprint;
+  beginning->fingerprint = model_->ServedFingerprint();
   beginning->prompt_tokens = static_cast<int32_t>(built.request.prompt.size());
   beginning->in_reasoning =
       model_->tokenizer != nullptr &&

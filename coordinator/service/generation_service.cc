@@ -175,7 +175,7 @@ void GenerationService::DescribeModel(bool may_name_tenants,
   for (const std::string& name : model_->other_names) response.add_other_names(name);
   response.set_may_name_tenants(may_name_tenants);
   response.set_architecture(model_->config.architecture);
-  response.set_fingerprint(model_->fingerprint);
+  response.set_fingerprint(model_->ServedFingerprint());
   response.set_context_length(static_cast<uint32_t>(model_->max_model_len));
   response.set_vocab_size(static_cast<uint32_t>(model_->config.vocab_size));
   response.set_dtype(std::string(DTypeName(model_->config.dtype)));

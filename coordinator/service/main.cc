@@ -12,6 +12,7 @@
 #include "coordinator/service/serve_flags.h"
 #include "coordinator/service/serve_layout.h"
 #include "model/hub_cache.h"
+#include "model/quantise_choice.h"
 #include "program/daemon.h"
 #include "program/exit_code.h"
 #include "program/flags.h"
@@ -63,6 +64,7 @@ absl::Status Serve(ServeFlags flags, Daemon* daemon) {
   }
   // A length that is given is meant to be used.
   engine.kv_tokens_min = std::min(flags.max_model_len, model->max_model_len);
+  TUTTI_RETURN_IF_ERROR(model::ApplyQuantise(flags.quantise, &model->config));
   model->config.whole_experts =
       flags.layout.expert_split == "expert" && model->config.has_experts();
   TUTTI_RETURN_IF_ERROR(ReadLayout(flags.layout, model->config, &engine));
@@ -70,6 +72,10 @@ absl::Status Serve(ServeFlags flags, Daemon* daemon) {
   flags.options.on_leads_no_more = LeadNoMore;
   spdlog::info("model '{}': {}, {} layers, context {}", model->name, model->config.architecture,
                model->config.num_layers, model->max_model_len);
+  if (!flags.quantise.scheme.empty()) {
+    spdlog::info("codes are made of its matrices while workers load them: {}",
+                 model::DescribeQuantConfig(*model->config.quant));
+  }
   Coordinator coordinator(std::move(model), flags.options);
   TUTTI_RETURN_IF_ERROR(coordinator.Start());
   spdlog::info("clients at {}, workers at {}, operators at {}; waiting for workers",

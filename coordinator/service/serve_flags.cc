@@ -24,6 +24,13 @@ void AddModelFlags(FlagSet* set, ServeFlags* flags) {
       {.names = "--chat-template",
        .variable = &flags->chat_template,
        .help = "File of the Jinja template for chats (default: the checkpoint's own)"},
+      {.names = "--quantize",
+       .variable = &flags->quantise.scheme,
+       .help = "Have workers make codes of the matrices while they load them, by rounding to the "
+               "nearest: int8, or int4-g128 (a scale for each 128 inputs)"},
+      {.names = "--quantize-head",
+       .variable = &flags->quantise.head,
+       .help = "Codes for the head, too"},
   });
 }
 

@@ -24,6 +24,7 @@ struct ServeFlags {
   std::string metrics_alias;
   std::string partial_recompute = "on";
   std::string speculation = "off";
+  model::QuantiseChoice quantise;
   int32_t max_model_len = 0;
   DaemonFlags daemon;
   LayoutFlags layout;

@@ -15,6 +15,7 @@
 #include "model/checkpoint.h"
 #include "model/generation_config.h"
 #include "model/model_config.h"
+#include "model/quantise_choice.h"
 #include "proto/peer_messages.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -24,8 +25,8 @@ namespace tutti::coordinator {
 
 struct ServedModel {
   std::string name;
-  std::vector<std::string> other_names;  // that requests may give as well
-  std::string fingerprint;
+  std::vector<std::string> other_names;                 // that requests may give as well
+  std::string fingerprint;                              // of the checkpoint
   std::shared_ptr<const model::Checkpoint> checkpoint;  // its headers
   model::ModelConfig config;
   model::GenerationConfig generation;
@@ -44,6 +45,9 @@ struct ServedModel {
                                                            const std::string& names,
                                                            int32_t max_model_len,
                                                            const std::string& chat_template = "");
+
+  // Of what is served: other codes give other answers.
+  std::string ServedFingerprint() const { return model::ServedFingerprint(fingerprint, config); }
 
   // Token ids of a text or a conversation. INVALID_ARGUMENT names the field below `path`;
   // OUT_OF_RANGE as soon as it is certain that there are more than `ids_max`.
