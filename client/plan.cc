@@ -14,10 +14,10 @@
 #include "model/config_json.h"
 #include "model/model_folder.h"
 #include "model/quant_config.h"
+#include "model/quantise_choice.h"
 #include "model/quantised_roles.h"
 #include "model/weight_map.h"
 #include "placement/device_map.h"
-#include "quant/quantise.h"
 
 namespace tutti::client {
 namespace {
@@ -99,25 +99,6 @@ void NoteContext(PlanReport* report) {
       ", or --max-model-len ", context, " to see what holds it"));
 }
 
-// The model as `tutti quantize` would make it.
-absl::Status Quantise(const PlanRequest& request, model::ModelConfig* model) {
-  if (request.quantize.empty()) {
-    if (!request.quantize_head) return absl::OkStatus();
-    return absl::InvalidArgumentError("--quantize-head says how little without --quantize");
-  }
-  if (model->quant.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--quantize: the checkpoint is quantised already: ",
-                     model::DescribeQuantConfig(*model->quant)));
-  }
-  TUTTI_ASSIGN_OR_RETURN(model->quant, quant::ParseQuantiseScheme(request.quantize));
-  model->quantised_roles = model::UsualQuantisedRoles();
-  if (!request.quantize_head) return absl::OkStatus();
-  model->quantised_roles |= 1u << static_cast<unsigned>(model::Role::kHead);
-  model->tie_word_embeddings = false;  // a head of codes is a matrix of its own
-  return absl::OkStatus();
-}
-
 // What is quantised, and that no GPU multiplies it yet.
 absl::Status NoteQuantised(const std::vector<placement::DeviceSpec>& devices, PlanReport* report) {
   if (!report->model.quant.has_value() || report->model.quantised_roles == 0) {
@@ -149,7 +130,7 @@ void NoteConversion(PlanReport* report, const std::string& dir) {
 absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
   PlanReport report{.options = request.options};
   TUTTI_ASSIGN_OR_RETURN(report.model, LoadConfig(request.model));
-  TUTTI_RETURN_IF_ERROR(Quantise(request, &report.model));
+  TUTTI_RETURN_IF_ERROR(model::ApplyQuantise(request.quantise, &report.model));
   report.model.whole_experts = request.whole_experts && report.model.has_experts();
   TUTTI_ASSIGN_OR_RETURN(placement::DeviceMap map,
                          placement::ReadDeviceMap(request.device_map, report.model,
@@ -184,7 +165,7 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
                          placement::PlanCluster(report.model, devices, report.options));
   TUTTI_RETURN_IF_ERROR(NoteQuantised(devices, &report));
   NoteContext(&report);
-  if (request.quantize.empty()) NoteConversion(&report, request.model);
+  if (request.quantise.scheme.empty()) NoteConversion(&report, request.model);
   for (const placement::Placement& pipeline : report.plan.pipelines) {
     report.predictions.push_back(placement::Predict(pipeline, report.options.placement,
                                                     report.model.max_position_embeddings));

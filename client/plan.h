@@ -23,11 +23,10 @@ struct PlanRequest {
   placement::MaxMemory max_memory;  // empty: all of each device
   std::string device_map;           // "", a mode of Accelerate, or a file of module names
   placement::ClusterOptions options;
-  bool whole_experts = false;  // --expert-split expert
-  std::string quantize;        // as `tutti quantize` would make it: its scheme; empty: as it is
-  bool quantize_head = false;
-  bool cublas = false;          // GPUs multiply many rows by cuBLASLt
-  int64_t kept_rows_bytes = 0;  // of each CPU's memory, set apart before layers are placed
+  bool whole_experts = false;      // --expert-split expert
+  model::QuantiseChoice quantise;  // --quantize, --quantize-head
+  bool cublas = false;             // GPUs multiply many rows by cuBLASLt
+  int64_t kept_rows_bytes = 0;     // of each CPU's memory, set apart before layers are placed
 };
 
 struct PlanReport {

@@ -69,7 +69,7 @@ TEST_P(PlanGoldenTest, SaysWhatItSaid) {
                                                 .kv_tokens_min = one.max_model_len,
                                                 .link = *ParseLink(one.link)},
                                   .num_pipelines = one.pipelines},
-                      .quantize = one.quantize};
+                      .quantise = {.scheme = one.quantize}};
   request.options.placement.max_sequences = one.sequences;
   const auto report = MakePlan(request);
   const std::string said =

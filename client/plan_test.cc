@@ -277,16 +277,16 @@ TEST_F(PlanTest, AsIfItWereQuantised) {
   };
   // Of each of 28 layers 15,728,640 weights, with a scale of 16 bits for each 128 of them.
   constexpr int64_t kWeights = int64_t{28} * 15'728'640, kVocab = int64_t{151'936} * 1024;
-  request.quantize = "int4-g128";
+  request.quantise.scheme = "int4-g128";
   const int64_t tied = bytes();
   const int64_t vectors = tied - kWeights / 2 - kWeights / 64 - 2 * kVocab;
   EXPECT_GT(vectors, 0);
   EXPECT_LT(vectors, 1 << 20);
-  request.quantize_head = true;
+  request.quantise.head = true;
   EXPECT_EQ(bytes(), tied + kVocab / 2 + kVocab / 64) << "a head of its own beside the embedding";
-  request.quantize = "int5";
+  request.quantise.scheme = "int5";
   EXPECT_THAT(std::string(MakePlan(request).status().message()), HasSubstr("int4-g128"));
-  request.quantize = "";
+  request.quantise.scheme = "";
   EXPECT_THAT(std::string(MakePlan(request).status().message()), HasSubstr("--quantize-head"));
 }
 

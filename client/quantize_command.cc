@@ -21,12 +21,13 @@ Examples:
   tutti quantize Qwen3-8B Qwen3-8B-int8 --scheme int8
   tutti quantize Qwen3-8B Qwen3-8B-int4 --scheme int4-g128 --head
   tutti plan --model Qwen3-8B --quantize int4-g128 --devices 1x8GiB    # would it fit?
+  tutti up --model Qwen3-8B --quantize int4-g128         # the same codes, made while workers load
 
 Exit codes: 0 done, 1 failed (also when it would write over something), 2 bad input.)";
 
 struct QuantizeFlags {
   std::string from, to;
-  quant::QuantiseOptions options{.scheme = "int4-g128"};
+  model::QuantiseChoice choice{.scheme = "int4-g128"};
 };
 
 int RunQuantize(const QuantizeFlags& flags) {
@@ -38,10 +39,10 @@ int RunQuantize(const QuantizeFlags& flags) {
     std::cerr << "tutti: " << percent << " % of " << FormatBytes(total) << "\n";
   };
   const absl::Status made =
-      quant::QuantiseCheckpoint(flags.from, flags.to, flags.options, progress);
+      quant::QuantiseCheckpoint(flags.from, flags.to, flags.choice, progress);
   if (!made.ok()) return Fail(made);
-  const absl::Status written = PrintLine(absl::StrCat("made ", flags.to, ": ", flags.options.scheme,
-                                                      flags.options.head ? ", the head too" : ""));
+  const absl::Status written = PrintLine(absl::StrCat("made ", flags.to, ": ", flags.choice.scheme,
+                                                      flags.choice.head ? ", the head too" : ""));
   return written.ok() ? kExitOk : Fail(written);
 }
 
@@ -61,12 +62,12 @@ Command MakeQuantizeCommand(FlagSet* program) {
        .help = "Folder to make; there must be no checkpoint yet",
        .required = true},
       {.names = "--scheme",
-       .variable = &flags->options.scheme,
+       .variable = &flags->choice.scheme,
        .help = "int8 (a scale for each output), or int4-g128 (one for 128 inputs; also other "
                "multiples of 8)",
        .show_default = true},
       {.names = "--head",
-       .variable = &flags->options.head,
+       .variable = &flags->choice.head,
        .help = "The head too; where it is the embedding, it becomes a matrix of its own"},
   });
   set->AddFooter(kQuantizeExamples);
