@@ -51,6 +51,7 @@ def parse(arguments):
     parser.add_argument("--grammars", action="store_true", help="every answer is held to a grammar")
     parser.add_argument("--speculation", action="store_true", help="next tokens are guessed; the answers they are compared "
                         "with are made without, and some guesses must be right")
+    parser.add_argument("--quantize", metavar="SCHEME", help="workers make codes of the weights: int8, or int4-g32")
     parser.add_argument("--binaries", default=harness.BINARIES, metavar="DIR", help="folder of the built programs")
     parser.add_argument("--keep-logs", metavar="DIR", help="where the processes' logs go; without it they are kept "
                         "only after a failure")
@@ -96,6 +97,8 @@ def main(arguments=None):
         shape = scenario.shape
         if flags.speculation:
             shape = dataclasses.replace(shape, flags=(*shape.flags, "--speculation", "lookup"))
+        if flags.quantize:
+            shape = dataclasses.replace(shape, flags=(*shape.flags, "--quantize", flags.quantize))
         cluster = Cluster(shape, messages, flags.binaries, logs, flags.seed)
         Driver(scenario, cluster, messages, flags, report).run()
     except (RuntimeError, AssertionError) as error:
