@@ -1,15 +1,19 @@
-// What guessing costs the engine in a step: one question to the prompt lookup for a text that is
+// What guessing costs the engine in a step. One question to the prompt lookup, for a text that is
 // indexed already and has grown by a token, in texts where nothing is found, where much is, and
-// where every place looks alike.
+// where every place looks alike; and a whole plan, with guesses and without.
 #include <benchmark/benchmark.h>
 
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "base/check.h"
 #include "base/random.h"
 #include "coordinator/limits.h"
 #include "coordinator/sequence.h"
 #include "coordinator/steps/prompt_lookup.h"
+#include "coordinator/steps/scheduler.h"
 
 namespace tutti::bench {
 namespace {
@@ -65,6 +69,73 @@ void FirstQuestions(benchmark::State& state) {
   state.SetItemsProcessed(questions);
 }
 BENCHMARK(FirstQuestions)->ArgName("tokens")->Arg(2000)->Arg(100'000);
+
+placement::StagePlacement UnknownStage() {
+  placement::StagePlacement stage;
+  stage.ranks.emplace_back();
+  return stage;
+}
+
+// A plan of so many sequences that generate, whose texts say again what they said; some of what is
+// guessed is right.
+void OnePlan(benchmark::State& state) {
+  const int64_t sequences = state.range(0);
+  const bool guesses = state.range(1) != 0;
+  coordinator::StepTimes times(std::vector(static_cast<size_t>(state.range(2)), UnknownStage()));
+  coordinator::PromptLookup lookup(coordinator::kLookupTokensOfAll);
+  coordinator::Scheduler scheduler({.max_batch_tokens = 8192,
+                                    .guesses_max = guesses ? coordinator::kGuessesMax : 0,
+                                    .guesses_stretch = 1});
+  scheduler.GuessBy(&lookup);
+  scheduler.TimeBy(&times);
+  scheduler.BeginEpoch(static_cast<int32_t>(state.range(2)), 1 << 17);
+  std::vector<std::unique_ptr<coordinator::Sequence>> all;
+  for (int64_t i = 0; i < sequences; ++i) {
+    auto& one = all.emplace_back(std::make_unique<coordinator::Sequence>(TextOf(2000, 8)));
+    one->request.id = RequestId(static_cast<uint64_t>(i + 1));
+    one->request.max_tokens = 1 << 20;
+    one->prompt_tokens = one->total();
+    one->arrival = static_cast<uint64_t>(i + 1);
+    scheduler.Enqueue(one.get());
+  }
+  Random random(9);
+  int64_t rows = 0;
+  int64_t plans = 0;
+  for (auto _ : state) {
+    v1::StepPlan plan;
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(scheduler.Plan(Instant(), &plan));
+    state.SetIterationTime(Seconds(std::chrono::steady_clock::now() - begin));
+    rows += plan.total_rows();
+    ++plans;
+    coordinator::LoadSum load;
+    v1::StepResult result;
+    result.set_step(plan.step());
+    for (const v1::ScheduledSequence& one : plan.scheduled()) {
+      load.Add(one.first(), one.count(), one.sample() ? 1 + one.guesses_size() : 0);
+      for (int place = 0; one.sample(); ++place) {
+        const bool right = place < one.guesses_size() && random.Chance(0.7);
+        v1::SampledToken* const token = result.add_sampled();
+        token->set_sequence(one.sequence());
+        token->set_position(one.expected_tokens() + place);
+        // A wrong one is any other.
+        const TokenId guess = place < one.guesses_size() ? one.guesses(place) : 0;
+        token->set_token(right ? guess : (guess + 1) % 8);
+        if (!right) break;
+      }
+    }
+    for (int stage = 0; stage < state.range(2); ++stage) times.OnStep(stage, load.load(), 0.01);
+    std::vector<coordinator::Scheduler::Sampled> committed;
+    scheduler.Commit(&result, &committed);
+  }
+  state.counters["rows"] = static_cast<double>(rows) / static_cast<double>(plans);
+  for (const auto& one : all) scheduler.Remove(one.get());
+}
+BENCHMARK(OnePlan)
+    ->ArgNames({"sequences", "guesses", "stages"})
+    ->ArgsProduct({{1, 8, 32}, {0, 1}, {1, 8}})
+    ->Iterations(2000)
+    ->UseManualTime();
 
 }  // namespace
 }  // namespace tutti::bench

@@ -2,22 +2,22 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
-#include <fstream>
+#include <deque>
 #include <memory>
-#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "bench/speculation_script.h"
 #include "coordinator/steps/prompt_lookup.h"
 #include "coordinator/steps/scheduler.h"
 #include "kernels/backend.h"
 #include "kernels/tunable.h"
 #include "model/config_json.h"
-#include "nlohmann/json.hpp"
-#include "text/tokenizer.h"
 #include "worker/batch.h"
 #include "worker/kernel_tuner.h"
 #include "worker/sequence_table.h"
@@ -29,115 +29,56 @@ namespace {
 constexpr int32_t kBlockTokens = 16;
 constexpr int32_t kBatchTokens = 512;
 
-struct Script {
-  std::string name;
-  std::vector<TokenId> prompt, answer;
-  int32_t tokens() const { return static_cast<int32_t>(prompt.size() + answer.size()); }
-};
-
-absl::StatusOr<std::vector<Script>> ReadScripts(const SpeculationBenchOptions& options) {
-  TUTTI_ASSIGN_OR_RETURN(const auto tokenizer, text::Tokenizer::Load(options.model));
-  std::ifstream in(options.script);
-  if (!in) return absl::NotFoundError(absl::StrCat(options.script, " cannot be read"));
-  std::vector<Script> scripts;
-  int number = 0;
-  for (std::string line; std::getline(in, line);) {
-    ++number;
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const auto text = [&](const char* key) {
-      return json.is_object() && json.contains(key) && json[key].is_string()
-                 ? json[key].get<std::string>()
-                 : std::string();
-    };
-    Script script{.name = text("name"), .prompt = {}, .answer = {}};
-    TUTTI_ASSIGN_OR_RETURN(script.prompt, tokenizer->Encode(text("prompt")));
-    TUTTI_ASSIGN_OR_RETURN(script.answer, tokenizer->Encode(text("answer")));
-    if (script.prompt.empty() || script.answer.size() < 2) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          options.script, ", line ", number,
-          R"(: is no {"name": …, "prompt": TEXT, "answer": TEXT} with two tokens to answer)"));
-    }
-    scripts.push_back(std::move(script));
-  }
-  if (scripts.empty()) return absl::InvalidArgumentError(absl::StrCat(options.script, " is empty"));
-  return scripts;
-}
-
-// The answer's tokens that lookup and pace guess right, were there time for all, and all guesses.
-std::pair<int64_t, int64_t> CountOffline(const Script& script) {
-  coordinator::PromptLookup lookup(coordinator::kLookupTokensOfAll);
-  coordinator::Sequence sequence;
-  sequence.request.id = RequestId(1);
-  sequence.tokens = script.prompt;
-  sequence.tokens.push_back(script.answer[0]);
-  const auto size = static_cast<int32_t>(script.answer.size());
-  int64_t right = 0;
-  int64_t guessed = 0;
-  for (int32_t have = 1; have < size;) {
-    const int32_t most = std::min(size - have - 1, coordinator::kGuessesMax);
-    const int32_t wanted = most <= 0 ? 0 : std::min(most, sequence.guess_pace.Next());
-    std::vector<TokenId> guesses;
-    if (wanted > 0) lookup.Guess(sequence, wanted, &guesses);
-    const auto count = static_cast<int32_t>(guesses.size());
-    int32_t equal = 0;
-    while (equal < count && guesses[equal] == script.answer[have + equal]) ++equal;
-    if (count > 0) sequence.guess_pace.OnVerified(count, equal);
-    right += equal;
-    guessed += count;
-    for (const int32_t end = have + equal + 1; have < end; ++have) {
-      sequence.tokens.push_back(script.answer[have]);
-    }
-  }
-  return {right, guessed};
-}
-
 struct Round {
-  double seconds = 0;  // of steps that had no row of a prompt
-  int64_t tokens = 0;  // that these brought
-  int64_t steps = 0;
+  double seconds = 0;  // from the end of the last prompt on
+  int64_t tokens = 0;  // that came in it
+  int64_t turns = 0;   // rows of last tokens, over its steps
   coordinator::Scheduler::Guessed guessed;
 };
 
+double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return Seconds(std::chrono::steady_clock::now() - begin);
+}
+
 class Bench {
  public:
-  explicit Bench(const SpeculationBenchOptions& options) : options_(options) {}
+  explicit Bench(const SpeculationBenchOptions& options)
+      : options_(options), stages_(static_cast<size_t>(options.stages)) {}
 
   absl::Status Load(int32_t longest) {
     TUTTI_ASSIGN_OR_RETURN(config_, model::LoadModelConfig(options_.model));
+    if (options_.stages > config_.num_layers) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--stages ", options_.stages, ": ", config_.num_layers, " layers"));
+    }
     TUTTI_ASSIGN_OR_RETURN(backend_,
                            kernels::CreateBackend("cpu", {.num_threads = options_.threads}));
     if (backend_->tunable() != nullptr) worker::TuneAtStart(backend_.get(), config_.dtype, "");
     blocks_ = options_.streams * ((longest + kBlockTokens) / kBlockTokens + 1);
-    v1::AssignShard shard;
-    shard.set_num_stages(1);
-    shard.set_num_ranks(1);
-    shard.set_num_layers(static_cast<int32_t>(config_.num_layers));
-    shard.set_has_embedding(true);
-    shard.set_has_head(true);
-    shard.set_block_size(kBlockTokens);
-    shard.set_num_blocks(blocks_);
-    shard.set_max_batch_tokens(kBatchTokens);
-    shard.set_max_sequences(std::max(options_.streams, 64));
-    shard.set_max_model_len(longest + 1);
     const auto factory = worker::MakeTransformerFactory(
         {.dir = options_.model, .config = config_, .backend = backend_.get()});
-    TUTTI_ASSIGN_OR_RETURN(runner_, factory(shard, [](int64_t, int64_t) {}));
-    auto* const transformer = static_cast<worker::Transformer*>(runner_.get());
-    transformer->set_token_observer(
-        [this](std::span<const worker::SampleRow> rows, std::span<v1::SampledToken> drawn) {
-          for (size_t i = 0; i < rows.size(); ++i) {
-            const size_t place = rows[i].sequence->tokens.size() - script_->prompt.size();
-            drawn[i].set_token(script_->answer[place]);
-          }
-        });
+    for (int32_t stage = 0; stage < options_.stages; ++stage) {
+      TUTTI_ASSIGN_OR_RETURN(stages_[stage].runner,
+                             factory(ShardOf(stage, longest), [](int64_t, int64_t) {}));
+    }
+    rows_.resize(kBatchTokens * stages_[0].runner->activation_row_bytes());
+    static_cast<worker::Transformer*>(stages_.back().runner.get())
+        ->set_token_observer(
+            [this](std::span<const worker::SampleRow> rows, std::span<v1::SampledToken> drawn) {
+              for (size_t i = 0; i < rows.size(); ++i) {
+                const size_t place = rows[i].sequence->tokens.size() - script_->prompt.size();
+                drawn[i].set_token(script_->answer[place]);
+              }
+            });
     return absl::OkStatus();
   }
 
   absl::StatusOr<Round> Run(const Script& script, bool guesses) {
     script_ = &script;
-    placement::StagePlacement stage;
-    stage.ranks.emplace_back();
-    coordinator::StepTimes times({stage});
+    now_ = 0;
+    placement::StagePlacement unknown;
+    unknown.ranks.emplace_back();
+    coordinator::StepTimes times(std::vector(stages_.size(), unknown));
     coordinator::PromptLookup lookup(coordinator::kLookupTokensOfAll);
     coordinator::Scheduler scheduler({.block_size = kBlockTokens,
                                       .max_batch_tokens = kBatchTokens,
@@ -145,14 +86,61 @@ class Bench {
                                       .guesses_max = guesses ? coordinator::kGuessesMax : 0});
     scheduler.GuessBy(&lookup);
     if (!options_.any_time) scheduler.TimeBy(&times);
-    scheduler.BeginEpoch(1, blocks_);
-    worker::SequenceTable table({.vocab_size = static_cast<int32_t>(config_.vocab_size),
+    scheduler.BeginEpoch(options_.stages, blocks_);
+    MakeTables(script);
+    const auto sequences = MakeSequences(script);
+    for (const auto& sequence : sequences) scheduler.Enqueue(sequence.get());
+    Round round;
+    double begin = 0;
+    std::deque<UnderWay> steps;
+    while (scheduler.running() + scheduler.waiting() > 0) {
+      TUTTI_RETURN_IF_ERROR(PlanAll(&scheduler, &steps));
+      CHECK(!steps.empty());
+      TUTTI_ASSIGN_OR_RETURN(const int64_t tokens, Commit(&steps.front(), &times, &scheduler));
+      round.tokens += tokens;
+      round.turns += steps.front().plan.scheduled_size();
+      if (steps.front().prompts) {
+        begin = now_;
+        round.tokens = round.turns = 0;
+      }
+      steps.pop_front();
+    }
+    round.seconds = now_ - begin;
+    round.guessed = scheduler.guessed();
+    return round;
+  }
+
+ private:
+  struct Stage {
+    std::unique_ptr<worker::StageRunner> runner;
+    std::unique_ptr<worker::SequenceTable> table;
+    worker::Batch batch;
+    double free_at = 0;
+  };
+  struct UnderWay {
+    v1::StepPlan plan;
+    v1::StepResult result;
+    placement::StepLoad load;
+    std::vector<double> seconds;  // of each stage
+    double ends = 0;
+    bool prompts = false;
+  };
+
+  void MakeTables(const Script& script) {
+    for (Stage& stage : stages_) {
+      stage.free_at = 0;
+      stage.table = std::make_unique<worker::SequenceTable>(
+          worker::SequenceLimits{.vocab_size = static_cast<int32_t>(config_.vocab_size),
                                  .block_size = kBlockTokens,
                                  .num_blocks = blocks_,
                                  .max_batch_tokens = kBatchTokens,
                                  .max_step_sequences = options_.streams,
                                  .max_known_sequences = 2 * options_.streams,
                                  .max_model_len = script.tokens() + 1});
+    }
+  }
+
+  std::vector<std::unique_ptr<coordinator::Sequence>> MakeSequences(const Script& script) const {
     std::vector<std::unique_ptr<coordinator::Sequence>> sequences;
     for (int i = 1; i <= options_.streams; ++i) {
       auto& sequence = sequences.emplace_back(std::make_unique<coordinator::Sequence>());
@@ -161,52 +149,89 @@ class Bench {
       sequence->arrival = static_cast<uint64_t>(i);
       sequence->tokens = script.prompt;
       sequence->prompt_tokens = static_cast<int32_t>(script.prompt.size());
-      scheduler.Enqueue(sequence.get());
     }
-    Round round;
-    while (scheduler.running() + scheduler.waiting() > 0) {
-      TUTTI_RETURN_IF_ERROR(Step(&scheduler, &table, &times, &round));
-    }
-    round.guessed = scheduler.guessed();
-    return round;
+    return sequences;
   }
 
- private:
-  absl::Status Step(coordinator::Scheduler* scheduler, worker::SequenceTable* table,
-                    coordinator::StepTimes* times, Round* round) {
-    v1::StepPlan plan;
-    CHECK(scheduler->Plan(Instant(), &plan));
-    const auto begin = std::chrono::steady_clock::now();
-    TUTTI_RETURN_IF_ERROR(table->Apply(plan));
-    worker::BuildBatch(plan, table, &batch_);
+  v1::AssignShard ShardOf(int32_t stage, int32_t longest) const {
+    const auto layers = static_cast<int32_t>(config_.num_layers);
+    const int32_t first = layers * stage / options_.stages;
+    v1::AssignShard shard;
+    shard.set_stage(stage);
+    shard.set_num_stages(options_.stages);
+    shard.set_num_ranks(1);
+    shard.set_first_layer(first);
+    shard.set_num_layers(layers * (stage + 1) / options_.stages - first);
+    shard.set_has_embedding(stage == 0);
+    shard.set_has_head(stage + 1 == options_.stages);
+    shard.set_block_size(kBlockTokens);
+    shard.set_num_blocks(blocks_);
+    shard.set_max_batch_tokens(kBatchTokens);
+    shard.set_max_sequences(std::max(options_.streams, 64));
+    shard.set_max_model_len(longest + 1);
+    return shard;
+  }
+
+  // What can be planned now is computed, though it ends later.
+  absl::Status PlanAll(coordinator::Scheduler* scheduler, std::deque<UnderWay>* steps) {
+    while (true) {
+      UnderWay step;
+      const auto begin = std::chrono::steady_clock::now();
+      if (!scheduler->Plan(Instant(), &step.plan)) return absl::OkStatus();
+      now_ += SecondsSince(begin);
+      TUTTI_RETURN_IF_ERROR(Compute(&step));
+      steps->push_back(std::move(step));
+    }
+  }
+
+  absl::Status Compute(UnderWay* step) {
+    step->ends = now_;
+    const size_t bytes = static_cast<size_t>(step->plan.total_rows()) *
+                         static_cast<size_t>(stages_[0].runner->activation_row_bytes());
+    const std::span<std::byte> rows = std::span(rows_).first(bytes);
     sampled_.clear();
-    TUTTI_RETURN_IF_ERROR(runner_->Run(batch_, {}, {}, &sampled_, [] {}));
-    const double seconds = Seconds(std::chrono::steady_clock::now() - begin);
+    for (Stage& stage : stages_) {
+      const bool first = &stage == &stages_.front();
+      const bool last = &stage == &stages_.back();
+      const auto begin = std::chrono::steady_clock::now();
+      TUTTI_RETURN_IF_ERROR(stage.table->Apply(step->plan));
+      worker::BuildBatch(step->plan, stage.table.get(), &stage.batch);
+      TUTTI_RETURN_IF_ERROR(
+          stage.runner->Run(stage.batch, first ? std::span<const std::byte>() : rows,
+                            last ? std::span<std::byte>() : rows, &sampled_, [] {}));
+      step->seconds.push_back(SecondsSince(begin));
+      stage.free_at = step->ends = std::max(step->ends, stage.free_at) + step->seconds.back();
+    }
     coordinator::LoadSum load;
-    bool prompts = false;
-    for (const v1::ScheduledSequence& one : plan.scheduled()) {
+    for (const v1::ScheduledSequence& one : step->plan.scheduled()) {
       load.Add(one.first(), one.count(), one.sample() ? 1 + one.guesses_size() : 0);
-      prompts |= one.first() < static_cast<int32_t>(script_->prompt.size());
+      step->prompts |= one.first() < static_cast<int32_t>(script_->prompt.size());
     }
-    times->OnStep(0, load.load(), seconds);
-    v1::StepResult result;
-    result.set_step(plan.step());
+    step->load = load.load();
+    step->result.set_step(step->plan.step());
     for (v1::SampledToken& token : sampled_) {
-      if (token.token() != worker::kTokenNotDrawn) result.add_sampled()->Swap(&token);
+      if (token.token() != worker::kTokenNotDrawn) step->result.add_sampled()->Swap(&token);
     }
-    TUTTI_RETURN_IF_ERROR(scheduler->steps().Check(result, config_.vocab_size));
-    TUTTI_RETURN_IF_ERROR(CheckTaken(plan, result));
+    return absl::OkStatus();
+  }
+
+  // The step ends; its tokens.
+  absl::StatusOr<int64_t> Commit(UnderWay* step, coordinator::StepTimes* times,
+                                 coordinator::Scheduler* scheduler) {
+    now_ = std::max(now_, step->ends);
+    for (size_t stage = 0; stage < stages_.size(); ++stage) {
+      times->OnStep(static_cast<int32_t>(stage), step->load, step->seconds[stage]);
+    }
+    TUTTI_RETURN_IF_ERROR(scheduler->steps().Check(step->result, config_.vocab_size));
+    TUTTI_RETURN_IF_ERROR(CheckTaken(step->plan, step->result));
     std::vector<coordinator::Scheduler::Sampled> committed;
-    scheduler->Commit(&result, &committed);
-    if (!prompts) {
-      round->seconds += seconds;
-      round->tokens += static_cast<int64_t>(committed.size());
-      ++round->steps;
-    }
+    const auto begin = std::chrono::steady_clock::now();
+    scheduler->Commit(&step->result, &committed);
+    now_ += SecondsSince(begin);
     for (const auto& one : committed) {
       if (one.index + 1 == one.sequence->request.max_tokens) scheduler->Remove(one.sequence);
     }
-    return absl::OkStatus();
+    return static_cast<int64_t>(committed.size());
   }
 
   // As many tokens as guesses equal the script, and one.
@@ -230,10 +255,11 @@ class Bench {
   const SpeculationBenchOptions options_;
   model::ModelConfig config_;
   std::unique_ptr<kernels::Backend> backend_;
-  std::unique_ptr<worker::StageRunner> runner_;
+  std::vector<Stage> stages_;
   int32_t blocks_ = 0;
   const Script* script_ = nullptr;
-  worker::Batch batch_;
+  double now_ = 0;               // where every stage has this machine for itself
+  std::vector<std::byte> rows_;  // from stage to stage
   std::vector<v1::SampledToken> sampled_;
 };
 
@@ -262,13 +288,14 @@ absl::Status Measure(const SpeculationBenchOptions& options, const Script& scrip
   for (const uint64_t count : last.guessed.right) right += static_cast<int64_t>(count);
   const auto [offline_right, offline_guessed] = CountOffline(script);
   std::printf(
-      "%-12s %5zu + %5zu tokens, %d streams: %7.1f tokens/s without, %7.1f with, ratio %.2f (%.2f "
+      "%-12s %5zu + %5zu tokens, %d streams, %d stages: %7.1f tokens/s without, %7.1f with, ratio "
+      "%.2f (%.2f "
       "to %.2f); %.2f tokens a step, %lld of %llu guesses right (by the text alone %lld of %lld)\n",
       script.name.c_str(), script.prompt.size(), script.answer.size(), options.streams,
-      Median(without), Median(with), Median(ratios),
+      options.stages, Median(without), Median(with), Median(ratios),
       *std::min_element(ratios.begin(), ratios.end()),
       *std::max_element(ratios.begin(), ratios.end()),
-      static_cast<double>(last.tokens) / static_cast<double>(last.steps * options.streams),
+      static_cast<double>(last.tokens) / static_cast<double>(last.turns),
       static_cast<long long>(right), static_cast<unsigned long long>(last.guessed.tokens),
       static_cast<long long>(offline_right * options.streams),
       static_cast<long long>(offline_guessed * options.streams));
@@ -279,7 +306,8 @@ absl::Status Measure(const SpeculationBenchOptions& options, const Script& scrip
 }
 
 absl::Status Run(const SpeculationBenchOptions& options) {
-  TUTTI_ASSIGN_OR_RETURN(const std::vector<Script> scripts, ReadScripts(options));
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<Script> scripts,
+                         ReadScripts(options.script, options.model, options.answer_tokens));
   int32_t longest = 0;
   for (const Script& script : scripts) longest = std::max(longest, script.tokens());
   Bench bench(options);

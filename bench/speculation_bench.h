@@ -2,7 +2,12 @@
 //
 // The scheduler plans as it does in a coordinator, and every step is computed and sampled as a
 // worker does; then the token is taken from the script. So an answer is the same in every round,
-// and steps cost what they cost. What was right is counted a second time, by the script alone.
+// and steps cost what they cost, planning included. What was right is counted a second time, by the
+// script alone.
+//
+// Several stages compute one after the other in this process, and are timed as if each had a
+// machine like this one and links took no time: a stage begins a step when it has done the one
+// before, and when the stage before it has done this one.
 #pragma once
 
 #include <string>
@@ -16,6 +21,8 @@ struct SpeculationBenchOptions {
   std::string script;
   int threads = 0;  // 0: every CPU this process may use
   int streams = 1;
+  int stages = 1;
+  int answer_tokens = 0;  // of an answer at most; 0: all
   int rounds = 3;
   bool any_time = false;  // guesses whatever time they take
 };
