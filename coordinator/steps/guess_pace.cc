@@ -10,8 +10,6 @@ namespace {
 
 // The weight of the last verification in the chance: some ten of them make it.
 constexpr float kNew = 0.2F;
-// The chance that is assumed behind a pause.
-constexpr float kTried = 0.5F;
 // Verifications without a right guess until there is a pause.
 constexpr int16_t kMissesMax = 3;
 // Steps of the first pause; each that ends with another miss is twice as long, up to the longest.
@@ -23,7 +21,7 @@ constexpr int16_t kPauseMost = 128;
 int32_t GuessPace::Next() {
   if (pause_ == 0) return wanted_;
   // Who tries again knows nothing, so that it is worth some time.
-  if (--pause_ == 0) chance_ = std::max(chance_, kTried);
+  if (--pause_ == 0) chance_ = std::max(chance_, kUnknown);
   return 0;
 }
 
@@ -34,7 +32,14 @@ double GuessPace::Expected(int32_t guesses) const {
   return sum;
 }
 
+void GuessPace::OnTooLong() {
+  if (++too_long_ < kPauseMost) return;
+  too_long_ = 0;
+  chance_ = std::max(chance_, kUnknown);
+}
+
 void GuessPace::OnVerified(int32_t guesses, int32_t right) {
+  too_long_ = 0;
   CHECK(right >= 0 && right <= guesses && guesses > 0) << right << " of " << guesses;
   const int32_t tried = std::min(guesses, right + 1);
   const float share = static_cast<float>(right) / static_cast<float>(tried);

@@ -17,15 +17,21 @@ class GuessPace {
   double Expected(int32_t guesses) const;
   // `right` of so many guesses were.  REQUIRES: 0 <= right <= guesses, guesses > 0
   void OnVerified(int32_t guesses, int32_t right);
+  // A step had no time for any, which is asked again now and then as if nothing were known.
+  void OnTooLong();
 
  private:
   static constexpr int16_t kFirst = 4;
+  // What is assumed of a text of which nothing is known yet: most of prose says little again, and
+  // what is repeated shows it within some steps.
+  static constexpr float kUnknown = 0.3F;
 
-  float chance_ = 0.5F;  // that a guess is right, if those before it are
+  float chance_ = kUnknown;  // that a guess is right, if those before it are
   int16_t wanted_ = kFirst;
   int16_t misses_ = 0;  // verifications in a row of which no guess was right
   int16_t pause_ = 0;   // steps for which nothing is guessed
   int16_t next_pause_ = 0;
+  int16_t too_long_ = 0;  // steps in a row that had no time for any
 };
 
 }  // namespace tutti::coordinator

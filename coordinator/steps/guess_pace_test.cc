@@ -63,7 +63,7 @@ TEST(GuessPaceTest, PausesAfterMissesAndLongerEachTime) {
 
 TEST(GuessPaceTest, ExpectsWhatCameOfLate) {
   GuessPace pace;
-  EXPECT_NEAR(pace.Expected(2), 0.5 + 0.25, 1e-6);
+  EXPECT_NEAR(pace.Expected(2), 0.3 + 0.09, 1e-6);
   for (int i = 0; i < 60; ++i) pace.OnVerified(4, 4);
   EXPECT_NEAR(pace.Expected(4), 4, 0.01);
   for (int i = 0; i < 60; ++i) pace.OnVerified(4, 0);
@@ -71,6 +71,20 @@ TEST(GuessPaceTest, ExpectsWhatCameOfLate) {
   // Half of the guesses that were looked at were right: those behind a wrong one say nothing.
   for (int i = 0; i < 60; ++i) pace.OnVerified(4, 1);
   EXPECT_NEAR(pace.Expected(1), 0.5, 0.01);
+}
+
+TEST(GuessPaceTest, IsTriedAgainWhereStepsHadNoTimeForWhatWasWrong) {
+  GuessPace pace;
+  for (int i = 0; i < 60; ++i) pace.OnVerified(5, i % 3 == 0 ? 1 : 0);
+  const double low = pace.Expected(1);
+  EXPECT_LT(low, 0.29);
+  for (int step = 0; step < 127; ++step) pace.OnTooLong();
+  EXPECT_EQ(pace.Expected(1), low);
+  pace.OnTooLong();
+  EXPECT_NEAR(pace.Expected(1), 0.3, 1e-6);
+  pace.OnVerified(1, 0);
+  for (int step = 0; step < 127; ++step) pace.OnTooLong();
+  EXPECT_LT(pace.Expected(1), 0.29) << "counted anew";
 }
 
 }  // namespace

@@ -38,7 +38,10 @@ void Scheduler::Guess() {
   }
   if (scratch_.guesses.empty()) return;
   const int32_t most = GuessesInTime();
-  for (Row& row : scratch_.rows) KeepGuesses(most, &row);
+  for (Row& row : scratch_.rows) {
+    if (most == 0 && row.guesses > 0) row.sequence->guess_pace.OnTooLong();
+    KeepGuesses(most, &row);
+  }
 }
 
 // Behind a token that ends the output nothing comes.

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -216,6 +217,8 @@ TEST_F(SchedulerGuessesTest, OthersWaitHardlyLongerAndNobodyForNothing) {
   Finish();
   EXPECT_EQ(GuessesOf(PlanOne()).size(), 8u);
   Finish();
+  EXPECT_EQ(GuessesOf(PlanOne()).size(), 15u);
+  Finish();
   // Each row more costs half a step. More than half of them must be right for that.
   learn(0.010, 0.085);
   EXPECT_EQ(GuessesOf(PlanOne()).size(), 1u);
@@ -241,6 +244,15 @@ TEST_F(SchedulerGuessesTest, OthersWaitHardlyLongerAndNobodyForNothing) {
   }
   EXPECT_LE(guessed, 20);
   EXPECT_GT(first->total(), 200);
+  // The text says again what it said: that is seen though no guess was worth its time lately.
+  guesses_.right_ = 100;
+  learn(0.010, 0.040);
+  size_t most = 0;
+  for (int step = 0; step < 300 && most < 8; ++step) {
+    most = std::max(most, GuessesOf(PlanOne()).size());
+    Finish();
+  }
+  EXPECT_GE(most, 8u);
 }
 
 TEST_F(SchedulerGuessesTest, NoStepIsLongerThanTheTarget) {

@@ -70,7 +70,7 @@ class MetricsTest(unittest.TestCase):
 
     def test_1_count_what_happens(self):
         before = self.cluster.scrape("coordinator")
-        self.generate()
+        self.generate(speculation={"mode": "off"})  # a step for each token
         self.generate(n=2, max_tokens=20)
         self.assertEqual(self.cluster.gateway.post(COMPLETION, {"prompt": "a", "max_tokens": 1 << 30}).status, 400)
         after = self.cluster.scrape("coordinator")
