@@ -52,7 +52,8 @@ EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t pipeline
                             .stages = options.stages,
                             .running = options.running,
                             .prompt_tokens = options.prompt_tokens,
-                            .output_tokens = options.output_tokens});
+                            .output_tokens = options.output_tokens,
+                            .guesses = options.guesses});
   const double burst_seconds = cluster.Arrive(cluster.NewRequests(sequences));
   cluster.WarmUp();
   EngineBenchRow row{

@@ -23,6 +23,7 @@ struct EngineBenchOptions {
   int32_t running = 0;  // of the sequences of each pipeline at most; 0: all
   int32_t prompt_tokens = 64;
   int32_t output_tokens = 0;  // of an answer; 0: without end
+  bool guesses = false;       // of next tokens, most of which are right
   double seconds = 1;         // of each measurement
   bool json = false;
 };

@@ -27,6 +27,16 @@ TEST(EngineBenchTest, ManyPipelinesShareTheSequences) {
       << "ten on each, divided over two stages";
 }
 
+TEST(EngineBenchTest, GuessesBringSeveralTokensAStep) {
+  const auto per_step = [](bool guesses) {
+    const EngineBenchRow row = MeasureEngine(
+        {.stages = 1, .prompt_tokens = 2000, .guesses = guesses, .seconds = 0.2}, 1, 2);
+    return static_cast<double>(row.tokens) / static_cast<double>(row.steps);
+  };
+  EXPECT_EQ(per_step(false), 2);
+  EXPECT_GT(per_step(true), 4);
+}
+
 // Those that wait come in as answers end, and others arrive in their place.
 TEST(EngineBenchTest, SomeRunAndTheOthersWait) {
   const EngineBenchRow row = MeasureEngine(

@@ -9,6 +9,14 @@
 #include "base/protocol.h"
 
 namespace tutti::bench {
+namespace {
+
+// Answers repeat themselves after so many tokens.
+constexpr int32_t kPeriod = 100;
+// What a step takes, where tokens are guessed: rows cost nothing.
+constexpr int64_t kStepUs = 10'000;
+
+}  // namespace
 
 // Room for a long measurement, in less than 2^25 tokens of K/V in all: a prompt is 4,000 tokens at
 // most.
@@ -36,6 +44,7 @@ coordinator::EngineOptions SyntheticCluster::OptionsOf(const SyntheticLoad& load
   engine.max_batch_tokens = std::max(512, load.sequences);
   engine.max_sequences = load.running > 0 ? load.running : load.sequences;
   engine.max_waiting = load.sequences;
+  engine.guesses_max = load.guesses ? coordinator::kGuessesMax : 0;
   // Twice a pipeline's share: the router does not count heads.
   const int64_t share = 2 * ((int64_t{load.sequences} + load.pipelines - 1) / load.pipelines);
   engine.kv_tokens_max = std::min<int64_t>(load.sequences, share) * TokensEach(load.sequences);
@@ -138,18 +147,25 @@ void SyntheticCluster::ReplaceEnded() {
   for (; ended_ > 0; --ended_) engine_.Handle(NewRequest(), now_, &actions_);
 }
 
-v1::Frame SyntheticCluster::Result(const v1::StepPlan& plan, uint64_t epoch) {
+v1::Frame SyntheticCluster::Result(const v1::StepPlan& plan, uint64_t epoch, int64_t step_us) {
   v1::Frame frame;
   frame.set_epoch(epoch);
   v1::StepResult* const result = frame.mutable_step_result();
   result->set_step(plan.step());
   result->mutable_done()->set_step(plan.step());
+  result->mutable_done()->set_compute_us(step_us);
   for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
     if (!scheduled.sample()) continue;
-    v1::SampledToken* const sampled = result->add_sampled();
-    sampled->set_sequence(scheduled.sequence());
-    sampled->set_position(scheduled.expected_tokens());
-    sampled->set_token(1000 + scheduled.expected_tokens() % 1000);
+    // As long as the token before was guessed.
+    for (int guess = 0;; ++guess) {
+      const int32_t position = scheduled.expected_tokens() + guess;
+      const TokenId token = 1000 + position % kPeriod;
+      v1::SampledToken* const sampled = result->add_sampled();
+      sampled->set_sequence(scheduled.sequence());
+      sampled->set_position(position);
+      sampled->set_token(token);
+      if (guess == scheduled.guesses_size() || token != scheduled.guesses(guess)) break;
+    }
   }
   return frame;
 }
@@ -162,13 +178,15 @@ SyntheticCluster::Turn SyntheticCluster::DoStep() {
   Pipeline& pipeline = pipelines_[chosen];
   const v1::StepPlan plan = std::move(pipeline.plans.front());
   pipeline.plans.pop_front();
-  v1::Frame result = Result(plan, pipeline.epoch);
+  const int64_t step_us = load_.guesses ? kStepUs : 0;
+  v1::Frame result = Result(plan, pipeline.epoch, step_us);
   Turn turn{.tokens = result.step_result().sampled_size()};
   const auto begin = std::chrono::steady_clock::now();
   for (int32_t stage = 0; stage + 1 < load_.stages; ++stage) {
     v1::Frame done;
     done.set_epoch(pipeline.epoch);
     done.mutable_step_done()->set_step(plan.step());
+    done.mutable_step_done()->set_compute_us(step_us);
     engine_.Handle(coordinator::WorkerFrame{LinkOf(chosen, stage, load_.stages), std::move(done)},
                    now_, &actions_);
   }

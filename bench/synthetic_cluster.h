@@ -23,6 +23,7 @@ struct SyntheticLoad {
   int32_t running = 0;  // of the sequences of each pipeline at most; 0: all
   int32_t prompt_tokens = 64;
   int32_t output_tokens = 0;  // of an answer; 0: without end
+  bool guesses = false;       // of next tokens, nearly all of which are right in the end
 };
 
 class SyntheticCluster {
@@ -77,7 +78,7 @@ class SyntheticCluster {
   coordinator::RequestArrived NewRequest();
   void ReplaceEnded();
   int64_t Observe();
-  static v1::Frame Result(const v1::StepPlan& plan, uint64_t epoch);
+  static v1::Frame Result(const v1::StepPlan& plan, uint64_t epoch, int64_t step_us);
 
   const SyntheticLoad load_;
   coordinator::StepMetrics step_metrics_;
