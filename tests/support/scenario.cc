@@ -259,20 +259,25 @@ absl::Status Scenario::Result(const ScenarioCommand& command) {
   v1::StepResult* const result = frame.mutable_step_result();
   result->set_step(last->done);
   result->mutable_done()->set_step(last->done);
+  result->mutable_done()->set_compute_us(static_cast<uint64_t>(command.Number("took", 0)));
   size_t next = 0;
   for (const v1::ScheduledSequence& scheduled : plan->second.scheduled()) {
     if (!scheduled.sample()) continue;
-    const int32_t position = scheduled.expected_tokens();
-    const int32_t token = next < tokens.size() ? tokens[next] : position;
-    ++next;
-    if (token < 0) {
-      result->add_poisoned(scheduled.sequence());
-      continue;
+    // As long as the token before was guessed.
+    for (int guess = 0;; ++guess) {
+      const int32_t position = scheduled.expected_tokens() + guess;
+      const int32_t token = next < tokens.size() ? tokens[next] : position;
+      ++next;
+      if (token < 0) {
+        result->add_poisoned(scheduled.sequence());
+        break;
+      }
+      v1::SampledToken* const sampled = result->add_sampled();
+      sampled->set_sequence(scheduled.sequence());
+      sampled->set_position(position);
+      sampled->set_token(token);
+      if (guess == scheduled.guesses_size() || token != scheduled.guesses(guess)) break;
     }
-    v1::SampledToken* const sampled = result->add_sampled();
-    sampled->set_sequence(scheduled.sequence());
-    sampled->set_position(position);
-    sampled->set_token(token);
   }
   SendFrame(last->id, std::move(frame));
   return absl::OkStatus();

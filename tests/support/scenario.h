@@ -20,7 +20,8 @@
 //   result [tokens=1,2,...]   the last stage has done its next step; a sequence whose token is
 //                             "nan" is poisoned. Without tokens, the token at position p is p
 //   step [tokens=...]         all stages have done the oldest step
-//                             result and step take pipeline=N, 0 if not said
+//                             result and step take pipeline=N, 0 if not said, and took=US. Of a
+//                             sequence with guesses tokens are taken as long as they are right
 //   beat W...                 a beat with progress
 //   fail W WORDS              the worker reports a failure
 //   lost W WORDS              the worker's link closed

@@ -64,6 +64,7 @@ coordinator::EngineOptions ScenarioEngineOptions(const ScenarioCommand& command)
   options.max_model_len = static_cast<int32_t>(command.Number("len", 0));
   options.numerics_class = command.Text("class", "");
   options.mix_numerics = command.Number("mix", 0) != 0;
+  options.guesses_max = static_cast<int32_t>(command.Number("guesses", 0));
   options.load_timeout = std::chrono::milliseconds(command.Number("load_timeout", 60000));
   for (const auto& stage : absl::StrSplit(command.Text("map", ""), ',', absl::SkipEmpty())) {
     const std::vector<std::string> parts = absl::StrSplit(stage, ':');
