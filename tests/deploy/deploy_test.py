@@ -95,6 +95,8 @@ PLANTED = (
     ("base", "- status", "- state", "no command"),
     ("gateway", "tutti:50051", "tutti:50052", "no such port"),
     ("gateway", "scheme: HTTPS", "scheme: HTTP", "the port is https"),
+    ("gateway", "failureThreshold: 30\n          httpGet:\n            path: /ready", "failureThreshold: 2\n          httpGet:\n            path: /ready",
+     "leaves its Service"),
     ("gateway", "path: /ready", "path: /readyz", "serves no /readyz"),
     ("gateway", "kind: Deployment\n    name: tutti-gateway", "kind: Deployment\n    name: tutti-door", "no Deployment"),
     ("ingress", "            name: tutti-gateway\n            port:", "            name: tutti-door\n            port:", "no Service tutti-door"),

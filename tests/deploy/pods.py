@@ -96,6 +96,9 @@ class Container:
                 self.check_get(kind, probe["httpGet"])
             else:
                 self.problems.append(f"{kind}: an open port does not say that the process answers")
+        ready = self.container.get("readinessProbe", {})
+        if self.line.program == "tutti-gateway" and ready.get("periodSeconds", 10) * ready.get("failureThreshold", 3) < float(self.settings["--resume-within"]):
+            self.problems.append("it leaves its Service while it lets requests wait")
         missing = {"startupProbe", "livenessProbe"} - set(self.container)
         if missing:
             self.problems.append(f"it has no {', '.join(sorted(missing))}")
