@@ -61,9 +61,12 @@ bool Conduct::Judge(const SocketState& socket, const Standing& standing, Instant
   }
   const Duration captive_max = standing.is_slowed ? kSlowedCaptiveMax : kCaptiveMax;
   const int looks_max = standing.is_slowed ? kSlowedCaptiveLooks : kCaptiveLooks;
+  // What is not owed, as every byte of it was acknowledged, has no other bound.
+  const bool is_bounded =
+      debt_ >= captive_debt_ / 2 &&
+      static_cast<double>(captive_debt_) >= Seconds(captive_for_) * kCaptiveBytesPerSecond;
   return !(looks_ >= looks_max && captive_for_ >= captive_max &&
-           captive_debt_ > kCaptiveDebtBytesMax &&
-           static_cast<double>(captive_debt_) < Seconds(captive_for_) * kCaptiveBytesPerSecond);
+           captive_debt_ > kCaptiveDebtBytesMax && !is_bounded);
 }
 
 }  // namespace tutti::transport

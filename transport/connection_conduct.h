@@ -13,8 +13,9 @@
 //     so: the debt of lost messages, kDebtBytesMax for each at least, is set aside. It is paid off
 //     at kLostPaidPerSecond; while more than kLostBytesMax are, no more is.
 //   * Its socket was not empty for kCaptiveMax (kSlowedCaptiveMax) of processor time, and it is in
-//     debt for that time, by fewer bytes than a thread reads of messages (kCaptiveBytesPerSecond):
-//     one of gRPC's does nothing else, whatever is said to be on its way.
+//     debt for that time, by fewer bytes than a thread reads of messages (kCaptiveBytesPerSecond),
+//     or by bytes that were all acknowledged: one of gRPC's does nothing else, whatever is said to
+//     be on its way.
 //
 // A connection in stalls that others cause has bytes unread too, but no debt; one that a busy
 // machine lets wait takes no processor time.  Thread: one.

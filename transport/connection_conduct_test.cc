@@ -193,6 +193,21 @@ TEST(ConductTest, WhoseBytesAreReadAsFastAsMessagesAreKeepsNoThread) {
   EXPECT_LE(looks, kSlowedCaptiveLooks);
 }
 
+// Of settings, each is acknowledged, and read as fast as messages are.
+TEST(ConductTest, AFloodThatIsAcknowledgedIsSeenByTheThreadThatItKeeps) {
+  for (const bool is_slowed : {false, true}) {
+    Watched flood;
+    flood.standing.is_slowed = is_slowed;
+    int looks = 0;
+    do {
+      flood.socket.sent += 2 * kMiB;
+      ASSERT_LT(++looks, 100);
+    } while (flood.Look(2 * kMiB, /*unread=*/kMiB));
+    EXPECT_LE(looks * kLookInterval,
+              (is_slowed ? kSlowedCaptiveMax : kCaptiveMax) + 2 * kLookInterval);
+  }
+}
+
 TEST(ConductTest, ABusyMachineIsNobodysMalice) {
   for (const bool is_slowed : {false, true}) {
     Watched client;
