@@ -77,15 +77,6 @@ std::string_view MemberText(std::string_view object, std::string_view name) {
   return found;
 }
 
-// From the last part to the first, each emptied before it ends: at most kJsonDepthMax deep.
-void EmptyOut(Json* json) {
-  if (auto* const list = json->get_ptr<Json::array_t*>()) {
-    for (; !list->empty(); list->pop_back()) EmptyOut(&list->back());
-  } else if (auto* const object = json->get_ptr<Json::object_t*>()) {
-    for (; !object->empty(); object->erase(object->begin())) EmptyOut(&object->begin()->second);
-  }
-}
-
 // Builds a value from its text's events, and stops at a name that stands twice in one object: what
 // the library's own builder and a callback for each value would take three times as long for.
 class Builder : public nlohmann::json_sax<Json> {
@@ -204,13 +195,13 @@ std::string AsWritten(std::string_view text, std::string_view name, const Json& 
   member.remove_prefix(std::min(member.find_first_not_of(kJsonBlanks), member.size()));
   member = member.substr(0, member.find_last_not_of(kJsonBlanks) + 1);
   if (member.size() <= bytes_max) {
-    const Json same = Json::parse(member.begin(), member.end(), nullptr, false);
-    if (same == value) return std::string(member);
+    ParsedJson same;
+    Builder builder(&*same);
+    const bool is_json = Json::sax_parse(member.begin(), member.end(), &builder);
+    if (is_json && *same == value) return std::string(member);
   }
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
-
-ParsedJson::~ParsedJson() { EmptyOut(&json_); }
 
 std::variant<ParsedJson, ApiError> ParseObject(std::string_view text) {
   const Extent extent = ExtentOf(text);

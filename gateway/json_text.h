@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 
+#include "base/owned_json.h"
 #include "gateway/api_error.h"
 
 namespace tutti::gateway {
@@ -18,21 +18,8 @@ using Json = nlohmann::json;
 // Keeps the order of members, for what we write.
 using OrderedJson = nlohmann::ordered_json;
 
-// A value from outside, which ends without asking for memory: the library's destructor moves the
-// parts of each list and object to a list of its own first, and where there is no memory for that,
-// the process ends, as no destructor may fail.
-class ParsedJson {
- public:
-  ParsedJson() = default;
-  ParsedJson(ParsedJson&& other) noexcept : json_(std::exchange(other.json_, nullptr)) {}
-  ParsedJson& operator=(ParsedJson&&) = delete;
-  ~ParsedJson();
-  Json& operator*() { return json_; }
-  const Json& operator*() const { return json_; }
-
- private:
-  Json json_;
-};
+// A value from outside.
+using ParsedJson = OwnedJson<Json>;
 
 // The object, or why it is none.
 std::variant<ParsedJson, ApiError> ParseObject(std::string_view text);

@@ -78,9 +78,9 @@ TEST(ChatTemplateTest, AnEmptyPromptHasNoSegments) {
 
 // As Python writes them: JSON of a request is read without rounding.
 TEST(ChatTemplateTest, IntegersOfTheRequestKeepTheirDigits) {
-  const ordered_json kwargs = ParseTemplateJson(
+  const TemplateJson kwargs = ParseTemplateJson(
       R"({"a": 18446744073709551615, "b": [-123456789012345678901234567890], "c": 1e3})");
-  const auto prompt = Parse("{{ a }} {{ b }} {{ b|tojson }} {{ c }}").Render(kHello, kwargs);
+  const auto prompt = Parse("{{ a }} {{ b }} {{ b|tojson }} {{ c }}").Render(kHello, *kwargs);
   ASSERT_TRUE(prompt.ok()) << prompt.status();
   std::string text;
   for (const Segment& segment : *prompt) text += segment.text;
@@ -89,7 +89,7 @@ TEST(ChatTemplateTest, IntegersOfTheRequestKeepTheirDigits) {
             "[-123456789012345678901234567890] 1000.0");
   for (const std::string& bad : std::vector<std::string>{"{", "1 2", "[1,]", std::string("1\0", 2),
                                                          std::string(kTextJsonDepthMax + 1, '[')}) {
-    EXPECT_TRUE(ParseTemplateJson(bad).is_discarded()) << bad;
+    EXPECT_TRUE(ParseTemplateJson(bad)->is_discarded()) << bad;
   }
 }
 
@@ -99,7 +99,8 @@ TEST(ChatTemplateTest, ObjectsOfTheRequestMayHaveVeryManyKeys) {
   std::string json = "{";
   for (int i = 0; i < kKeys; ++i) absl::StrAppend(&json, "\"k", i, "\": 1, ");
   json += R"("k7": 2, "k299999": {"a": 1, "b": 2, "a": 3}})";
-  const ordered_json object = ParseTemplateJson(json);
+  const TemplateJson parsed = ParseTemplateJson(json);
+  const ordered_json& object = *parsed;
   ASSERT_EQ(object.size(), size_t{kKeys});
   EXPECT_EQ(std::next(object.begin(), 7).key(), "k7") << "it keeps its place";
   EXPECT_EQ(std::next(object.begin(), 7).value(), 2);

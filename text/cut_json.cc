@@ -78,16 +78,16 @@ class Follower {
 
 }  // namespace
 
-ordered_json ReadCutObject(std::string_view text) {
+TemplateJson ReadCutObject(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r\n");
-  ordered_json none = ordered_json(ordered_json::value_t::discarded);
+  TemplateJson none(ordered_json(ordered_json::value_t::discarded));
   if (begin == std::string_view::npos || text[begin] != '{') return none;
   if (text.size() > kCutJsonBytesMax) return none;
   const Follower follower(text);
   for (auto ending = follower.endings().rbegin(); ending != follower.endings().rend(); ++ending) {
-    ordered_json read =
+    TemplateJson read =
         ParseTemplateJson(std::string(text.substr(0, ending->end)) + ending->closing);
-    if (read.is_object()) return read;
+    if (read->is_object()) return read;
   }
   return none;
 }

@@ -3,14 +3,15 @@
 // Thread: any.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string_view>
+
+#include "text/template_json.h"
 
 namespace tutti::text {
 
 // The object that `text` begins, with all of its members that can be read, the last one cut where
 // the text is: a string or list ends there. Discarded: it begins none. Well-formed JSON of another
 // kind is discarded too.
-nlohmann::ordered_json ReadCutObject(std::string_view text);
+TemplateJson ReadCutObject(std::string_view text);
 
 }  // namespace tutti::text

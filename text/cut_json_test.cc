@@ -11,8 +11,8 @@ namespace {
 using nlohmann::ordered_json;
 
 std::string Read(std::string_view text) {
-  const ordered_json read = ReadCutObject(text);
-  return read.is_discarded() ? "none" : read.dump();
+  const TemplateJson read = ReadCutObject(text);
+  return read->is_discarded() ? "none" : read->dump();
 }
 
 TEST(CutJsonTest, EndsWhereTheTextDoes) {
@@ -45,7 +45,7 @@ TEST(CutJsonTest, EveryBeginningIsAnObject) {
   const std::string whole =
       R"({"s": "a\"b\\\u00e9\ud83d\ude42", "l": [1, -2e3, [null]], "o": {"k": {}}, "t": true})";
   for (size_t end = 1; end <= whole.size(); ++end) {
-    EXPECT_TRUE(ReadCutObject(whole.substr(0, end)).is_object()) << whole.substr(0, end);
+    EXPECT_TRUE(ReadCutObject(whole.substr(0, end))->is_object()) << whole.substr(0, end);
   }
   EXPECT_EQ(Read(whole), ordered_json::parse(whole).dump());
 }

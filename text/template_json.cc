@@ -1,21 +1,33 @@
 #include "text/template_json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "text/limits.h"
 
 namespace tutti::text {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Members = Json::object_t::Container;
+
+// So that one more has room. Values are moved when nothing can fail any more.
+void MakeRoom(Members* members) {
+  if (members->size() < members->capacity()) return;
+  Members larger;
+  larger.reserve(std::max<size_t>(4, 2 * members->size()));
+  for (const auto& [name, value] : *members) larger.emplace_back(name, nullptr);
+  for (size_t i = 0; i < larger.size(); ++i) larger[i].second.swap((*members)[i].second);
+  members->swap(larger);
+}
 
 class Builder final : public nlohmann::json_sax<Json> {
  public:
-  Json Take() { return std::move(root_); }
+  TemplateJson Take() { return std::move(root_); }
 
   bool null() override { return Put(nullptr); }
   bool boolean(bool value) override { return Put(value); }
@@ -23,7 +35,8 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override { return Put(value); }
   bool number_float(number_float_t value, const string_t& text) override {
     if (text.find_first_of(".eE") != string_t::npos) return Put(value);
-    return Put(Json::binary(std::vector<std::uint8_t>(text.begin(), text.end())));
+    // Json::binary leaves a value that cannot end where there is no memory.
+    return Put(Json(Json::binary_t(std::vector<std::uint8_t>(text.begin(), text.end()))));
   }
   bool string(string_t& value) override { return Put(std::move(value)); }
   bool binary(binary_t&) override { return false; }
@@ -44,8 +57,8 @@ class Builder final : public nlohmann::json_sax<Json> {
   // does it.
   Json* Place(Json value) {
     if (open_.empty()) {
-      root_ = std::move(value);
-      return &root_;
+      *root_ = std::move(value);
+      return &*root_;
     }
     Json& container = *open_.back().json;
     if (container.is_array()) {
@@ -53,11 +66,13 @@ class Builder final : public nlohmann::json_sax<Json> {
       return &container.back();
     }
     // The library looks for each key among all before it.
-    auto& members = static_cast<Json::object_t::Container&>(container.get_ref<Json::object_t&>());
+    auto& members = static_cast<Members&>(container.get_ref<Json::object_t&>());
     const auto [place, is_new] = open_.back().places.try_emplace(key_, members.size());
     if (is_new) {
+      MakeRoom(&members);
       members.emplace_back(key_, std::move(value));
     } else {
+      EmptyOut(&members[place->second].second);
       members[place->second].second = std::move(value);
     }
     return &members[place->second].second;
@@ -82,22 +97,35 @@ class Builder final : public nlohmann::json_sax<Json> {
 
   struct Container {
     Json* json = nullptr;
-    absl::flat_hash_map<std::string, size_t> places;  // of an object's keys
+    // Of an object's keys. The standard's: others are not whole any more when memory runs out.
+    std::unordered_map<std::string, size_t> places;
   };
 
-  Json root_;
+  TemplateJson root_;
   std::vector<Container> open_;  // from the outside inwards; only the last one grows
   std::string key_;
 };
 
 }  // namespace
 
-Json ParseTemplateJson(std::string_view text) {
+TemplateJson ParseTemplateJson(std::string_view text) {
   Builder builder;
   if (text.find('\0') != std::string_view::npos || !Json::sax_parse(text, &builder)) {
-    return Json(Json::value_t::discarded);
+    return TemplateJson(Json(Json::value_t::discarded));
   }
   return builder.Take();
+}
+
+void SetMember(Json* object, std::string name, Json&& value) {
+  auto& members = static_cast<Members&>(object->get_ref<Json::object_t&>());
+  for (auto& [other, old] : members) {
+    if (other != name) continue;
+    EmptyOut(&old);
+    old = std::move(value);
+    return;
+  }
+  MakeRoom(&members);
+  members.emplace_back(std::move(name), std::move(value));
 }
 
 }  // namespace tutti::text

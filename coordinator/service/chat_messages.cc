@@ -13,6 +13,8 @@
 namespace tutti::coordinator {
 namespace {
 
+using text::SetMember;
+using text::TemplateJson;
 using Json = nlohmann::ordered_json;
 
 int64_t BytesOf(const v1::ChatMessage& message) {
@@ -80,72 +82,81 @@ absl::Status CheckFields(const v1::ChatMessage& message, const std::string& path
                                                  " entries, the limit is ", door::kToolCallsMax));
 }
 
-absl::StatusOr<Json> CallJson(const v1::ToolCall& call, const std::string& path) {
+absl::StatusOr<TemplateJson> CallJson(const v1::ToolCall& call, const std::string& path) {
   if (call.name().empty()) return absl::InvalidArgumentError(absl::StrCat(path, ".name is empty"));
   TUTTI_RETURN_IF_ERROR(CheckName(call.name(), absl::StrCat(path, ".name")));
   TUTTI_RETURN_IF_ERROR(CheckName(call.id(), absl::StrCat(path, ".id")));
-  Json arguments = Json::object();
+  TemplateJson arguments(Json::object());
   if (!call.arguments_json().empty()) {
     arguments = text::ParseTemplateJson(call.arguments_json());
   }
   // What a model wrote comes back: of a call that was cut, what there was of it, and as text what
   // is no object at all.
-  if (arguments.is_discarded()) arguments = text::ReadCutObject(call.arguments_json());
-  if (!arguments.is_object()) arguments = call.arguments_json();
-  Json json = Json::object();
-  if (!call.id().empty()) json["id"] = call.id();
-  json["type"] = "function";
-  json["function"] = {{"name", call.name()}, {"arguments", std::move(arguments)}};
+  if (arguments->is_discarded()) arguments = text::ReadCutObject(call.arguments_json());
+  if (!arguments->is_object()) arguments = TemplateJson(call.arguments_json());
+  TemplateJson function(Json::object());
+  SetMember(&*function, "name", call.name());
+  SetMember(&*function, "arguments", std::move(*arguments));
+  TemplateJson json(Json::object());
+  if (!call.id().empty()) SetMember(&*json, "id", call.id());
+  SetMember(&*json, "type", "function");
+  SetMember(&*json, "function", std::move(*function));
   return json;
 }
 
-absl::StatusOr<Json> MessageJson(const v1::ChatMessage& message, const std::string& path) {
+absl::StatusOr<TemplateJson> MessageJson(const v1::ChatMessage& message, const std::string& path) {
   TUTTI_RETURN_IF_ERROR(CheckFields(message, path));
-  Json json = {{"role", message.role()}, {"content", message.content()}};
+  TemplateJson json(Json::object());
+  SetMember(&*json, "role", message.role());
+  SetMember(&*json, "content", message.content());
+  TemplateJson calls(Json::array());
   for (int i = 0; i < message.tool_calls_size(); ++i) {
-    TUTTI_ASSIGN_OR_RETURN(
-        Json call, CallJson(message.tool_calls(i), absl::StrCat(path, ".tool_calls[", i, "]")));
-    json["tool_calls"].push_back(std::move(call));
+    TUTTI_ASSIGN_OR_RETURN(TemplateJson call, CallJson(message.tool_calls(i),
+                                                       absl::StrCat(path, ".tool_calls[", i, "]")));
+    calls->push_back(std::move(*call));
   }
+  if (!calls->empty()) SetMember(&*json, "tool_calls", std::move(*calls));
   const std::pair<const char*, const std::string*> texts[] = {
       {"tool_call_id", &message.tool_call_id()},
       {"name", &message.name()},
       {"reasoning_content", &message.reasoning_content()},
       {"metadata", &message.metadata()}};
   for (const auto& [name, text] : texts) {
-    if (!text->empty()) json[name] = *text;
+    if (!text->empty()) SetMember(&*json, name, *text);
   }
   return json;
 }
 
 }  // namespace
 
-absl::StatusOr<Json> ChatMessagesJson(const v1::ChatMessages& chat, const std::string& path) {
+absl::StatusOr<TemplateJson> ChatMessagesJson(const v1::ChatMessages& chat,
+                                              const std::string& path) {
   TUTTI_RETURN_IF_ERROR(CheckSizes(chat, path));
-  Json messages = Json::array();
+  TemplateJson messages(Json::array());
   for (int i = 0; i < chat.messages_size(); ++i) {
-    TUTTI_ASSIGN_OR_RETURN(Json message,
+    TUTTI_ASSIGN_OR_RETURN(TemplateJson message,
                            MessageJson(chat.messages(i), absl::StrCat(path, ".messages[", i, "]")));
-    messages.push_back(std::move(message));
+    messages->push_back(std::move(*message));
   }
   return messages;
 }
 
-absl::StatusOr<Json> TemplateKwargsJson(const v1::ChatMessages& chat, const std::string& path) {
+absl::StatusOr<TemplateJson> TemplateKwargsJson(const v1::ChatMessages& chat,
+                                                const std::string& path) {
   const std::string field = absl::StrCat(path, ".template_kwargs_json");
   if (static_cast<int64_t>(chat.template_kwargs_json().size()) > door::kTemplateKwargsBytesMax) {
     return absl::InvalidArgumentError(
         absl::StrCat(field, " is longer than ", door::kTemplateKwargsBytesMax, " bytes"));
   }
-  Json kwargs = Json::object();
+  TemplateJson kwargs(Json::object());
   if (!chat.template_kwargs_json().empty()) {
     kwargs = text::ParseTemplateJson(chat.template_kwargs_json());
-    if (!kwargs.is_object()) {
+    if (!kwargs->is_object()) {
       return absl::InvalidArgumentError(
           absl::StrCat(field, " is not a JSON object, such as {\"enable_thinking\": false}"));
     }
   }
-  kwargs["add_generation_prompt"] = !chat.omit_generation_prompt();
+  SetMember(&*kwargs, "add_generation_prompt", !chat.omit_generation_prompt());
   return kwargs;
 }
 

@@ -3,10 +3,10 @@
 // Threads: pure functions.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "base/status.h"
+#include "text/template_json.h"
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti::coordinator {
@@ -17,11 +17,11 @@ namespace tutti::coordinator {
 //
 // INVALID_ARGUMENT names the field below `path`: an unknown role, a field that the role does not
 // have, arguments that are no JSON object, more than door/limits.h allows.
-absl::StatusOr<nlohmann::ordered_json> ChatMessagesJson(const v1::ChatMessages& chat,
-                                                        const std::string& path);
+absl::StatusOr<text::TemplateJson> ChatMessagesJson(const v1::ChatMessages& chat,
+                                                    const std::string& path);
 
 // The template's further variables, add_generation_prompt among them. INVALID_ARGUMENT as above.
-absl::StatusOr<nlohmann::ordered_json> TemplateKwargsJson(const v1::ChatMessages& chat,
-                                                          const std::string& path);
+absl::StatusOr<text::TemplateJson> TemplateKwargsJson(const v1::ChatMessages& chat,
+                                                      const std::string& path);
 
 }  // namespace tutti::coordinator

@@ -39,7 +39,7 @@ v1::ChatMessages Conversation() {
 TEST(ChatMessages, AreWhatHuggingFaceTakes) {
   const auto json = ChatMessagesJson(Conversation(), "chat");
   ASSERT_TRUE(json.ok()) << json.status();
-  EXPECT_EQ(*json, Json::parse(R"([
+  EXPECT_EQ(**json, Json::parse(R"([
     {"role": "user", "content": "How warm is it in Wien?"},
     {"role": "assistant", "content": "", "tool_calls": [
       {"id": "call-1", "type": "function", "function": {"name": "weather",
@@ -47,7 +47,7 @@ TEST(ChatMessages, AreWhatHuggingFaceTakes) {
       {"type": "function", "function": {"name": "now", "arguments": {}}}],
      "reasoning_content": "I should ask."},
     {"role": "tool", "content": "21", "tool_call_id": "call-1", "name": "weather"}])"));
-  EXPECT_EQ(json->at(1)["tool_calls"][0]["function"]["arguments"].begin().key(), "unit")
+  EXPECT_EQ((*json)->at(1)["tool_calls"][0]["function"]["arguments"].begin().key(), "unit")
       << "the order is the client's";
 }
 
@@ -59,7 +59,7 @@ TEST(ChatMessages, WhatAClientWroteStaysTheClients) {
       "{{ c.function.arguments | tojson }}{% endfor %}{{ m.name }}{% endfor %}");
   ASSERT_TRUE(chat_template.ok()) << chat_template.status();
   const auto segments =
-      chat_template->Render(*ChatMessagesJson(Conversation(), "chat"), Json::object());
+      chat_template->Render(**ChatMessagesJson(Conversation(), "chat"), Json::object());
   ASSERT_TRUE(segments.ok()) << segments.status();
   std::string own, text;
   for (const text::Segment& segment : *segments) {
@@ -104,7 +104,7 @@ TEST(ChatMessages, ArgumentsMayBeCutOrNoJsonAtAll) {
     chat.mutable_messages(1)->mutable_tool_calls(0)->set_arguments_json(written);
     const auto json = ChatMessagesJson(chat, "chat");
     EXPECT_TRUE(json.ok()) << json.status();
-    return (*json)[1]["tool_calls"][0]["function"]["arguments"].dump();
+    return (**json)[1]["tool_calls"][0]["function"]["arguments"].dump();
   };
   EXPECT_EQ(arguments(R"({"title": "groceries", "body": "milk, )"),
             R"({"title":"groceries","body":"milk, "})");
@@ -144,7 +144,7 @@ TEST(ChatMessages, LimitsHoldAtTheirEdges) {
 TEST(ChatMessages, TemplateArguments) {
   v1::ChatMessages chat = Conversation();
   chat.set_template_kwargs_json(R"({"enable_thinking": false})");
-  EXPECT_EQ(TemplateKwargsJson(chat, "chat")->dump(),
+  EXPECT_EQ((*TemplateKwargsJson(chat, "chat"))->dump(),
             R"({"enable_thinking":false,"add_generation_prompt":true})");
   chat.set_template_kwargs_json("[1]");
   EXPECT_THAT(std::string(TemplateKwargsJson(chat, "chat").status().message()),

@@ -8,10 +8,10 @@
 #include <list>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "base/mutex.h"
 
 namespace tutti::coordinator {
@@ -32,7 +32,8 @@ class KnownGrammars {
   const size_t count_max_;
   Mutex mutex_;
   std::list<Known> newest_first_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<std::string, std::list<Known>::iterator> by_digest_ ABSL_GUARDED_BY(mutex_);
+  // The standard's map: others are not whole any more when memory runs out.
+  std::unordered_map<std::string, std::list<Known>::iterator> by_digest_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::coordinator

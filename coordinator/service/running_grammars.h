@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "base/mutex.h"
 #include "base/sip_hash.h"
 #include "base/status.h"
@@ -55,8 +57,9 @@ class RunningGrammars : public std::enable_shared_from_this<RunningGrammars> {
 
   const Limits limits_;
   mutable Mutex mutex_;
-  absl::flat_hash_map<Key, Running> running_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, Share> shares_ ABSL_GUARDED_BY(mutex_);
+  // The standard's maps: others are not whole any more when memory runs out.
+  std::unordered_map<Key, Running, absl::Hash<Key>> running_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<uint64_t, uint64_t>, Share> shares_ ABSL_GUARDED_BY(mutex_);
   int64_t requests_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   metrics::Counter refused_, put_off_;

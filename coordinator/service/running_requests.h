@@ -8,8 +8,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "base/ids.h"
 #include "base/mutex.h"
 #include "base/sip_hash.h"
@@ -54,7 +55,8 @@ class RunningRequests : public std::enable_shared_from_this<RunningRequests> {
   void Remove(const Name& name, RequestId first);
 
   mutable Mutex mutex_;
-  absl::flat_hash_map<Name, Running> running_ ABSL_GUARDED_BY(mutex_);
+  // The standard's map: others are not whole any more when memory runs out.
+  std::unordered_map<Name, Running, absl::Hash<Name>> running_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::coordinator

@@ -175,8 +175,8 @@ absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeChat(const v1::ChatMessa
                                          chat_template.status().message(), ")"),
                      "; send the prompt as text or token_ids"));
   }
-  TUTTI_ASSIGN_OR_RETURN(nlohmann::ordered_json messages, ChatMessagesJson(chat, path));
-  TUTTI_ASSIGN_OR_RETURN(const nlohmann::ordered_json kwargs, TemplateKwargsJson(chat, path));
+  TUTTI_ASSIGN_OR_RETURN(text::TemplateJson messages, ChatMessagesJson(chat, path));
+  TUTTI_ASSIGN_OR_RETURN(const text::TemplateJson kwargs, TemplateKwargsJson(chat, path));
   const std::string continuing = path + ".continue_final_message";
   if (chat.continue_final_message()) {
     if (!chat.omit_generation_prompt()) {
@@ -184,10 +184,10 @@ absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeChat(const v1::ChatMessa
           continuing, " needs ", path,
           ".omit_generation_prompt: the prompt ends with the last message or opens another"));
     }
-    MarkEnd(&messages);
+    MarkEnd(&*messages);
   }
   absl::StatusOr<std::vector<text::Segment>> segments =
-      chat_template->Render(messages, kwargs, absl::Now());
+      chat_template->Render(*messages, *kwargs, absl::Now());
   if (!segments.ok()) return Annotate(segments.status(), path);
   if (chat.continue_final_message()) {
     const std::string& content = chat.messages(chat.messages_size() - 1).content();

@@ -107,7 +107,9 @@ class Fields {
   explicit Fields(InferRequest* request) : request_(request) {}
 
   // `place`: what stands before the name in the caller's words.
-  absl::Status Add(const std::string& name, Json value, const std::string& place) {
+  absl::Status Add(const std::string& name, Json given, const std::string& place) {
+    ParsedJson owned(std::move(given));
+    Json& value = *owned;
     std::string ours = name;
     for (const auto& [theirs, alias] : kAliases) {
       if (name == theirs && place.empty()) ours = std::string(alias);
@@ -128,16 +130,16 @@ class Fields {
     if (std::find(std::begin(kElsewhere), std::end(kElsewhere), ours) != std::end(kElsewhere)) {
       return Bad(shown, "is no field that this service knows");
     }
-    if (body_.contains(ours)) return Bad(shown, "is given twice");
-    body_[ours] = std::move(value);
+    if (body_->contains(ours)) return Bad(shown, "is given twice");
+    (*body_)[ours] = std::move(value);
     shown_.emplace_back(ours, shown);
     return absl::OkStatus();
   }
 
-  const Json& body() const { return body_; }
+  const Json& body() const { return *body_; }
   // The text of those of its members that are objects.
   std::string written() const { return "{" + written_ + "}"; }
-  bool Has(const std::string& name) const { return body_.contains(name); }
+  bool Has(const std::string& name) const { return body_->contains(name); }
   // The words of a mistake that was found here.
   absl::Status Explain(const ApiError& error) const {
     return RenameField(absl::InvalidArgumentError(error.message), shown_);
@@ -187,7 +189,7 @@ class Fields {
   }
 
   InferRequest* const request_;
-  Json body_ = Json::object();
+  ParsedJson body_{Json::object()};
   std::string written_;
   FieldPaths shown_;
 };
@@ -222,8 +224,9 @@ absl::Status AddTensors(const ModelInferRequest& asked, Fields* fields) {
       continue;
     }
     if (!value.is_string()) return Bad(name, "is not one text");
-    TUTTI_ASSIGN_OR_RETURN(Json sampling, ReadSamplingText(value.get_ref<const std::string&>()));
-    for (auto& [key, member] : sampling.items()) {
+    TUTTI_ASSIGN_OR_RETURN(ParsedJson sampling,
+                           ReadSamplingText(value.get_ref<const std::string&>()));
+    for (auto& [key, member] : sampling->items()) {
       // As it is written: the order of a schema's members is that of answers.
       if (IsAnswerFormat(key) && member.is_object()) {
         member = std::string(MemberAsWritten(value.get_ref<const std::string&>(), key));

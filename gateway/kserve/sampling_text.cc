@@ -53,15 +53,15 @@ void Mend(std::string_view name, Json* value) {
 
 }  // namespace
 
-absl::StatusOr<Json> ReadSamplingText(std::string_view text) {
-  if (text.empty()) return Json::object();
+absl::StatusOr<ParsedJson> ReadSamplingText(std::string_view text) {
+  if (text.empty()) return ParsedJson(Json::object());
   auto parsed = ParseObject(text);
   if (const auto* const error = std::get_if<ApiError>(&parsed)) {
     return absl::InvalidArgumentError(absl::StrCat("sampling_parameters: ", error->message));
   }
-  Json object = std::move(*std::get<ParsedJson>(parsed));
-  for (auto& [name, value] : object.items()) Mend(name, &value);
-  return object;
+  auto& object = std::get<ParsedJson>(parsed);
+  for (auto& [name, value] : object->items()) Mend(name, &value);
+  return std::move(object);
 }
 
 }  // namespace tutti::gateway

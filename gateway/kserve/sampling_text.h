@@ -12,6 +12,6 @@ namespace tutti::gateway {
 
 // The object; numbers and booleans that are written as texts are made to be what they are, because
 // load generators write them so. INVALID_ARGUMENT names the tensor.
-absl::StatusOr<Json> ReadSamplingText(std::string_view text);
+absl::StatusOr<ParsedJson> ReadSamplingText(std::string_view text);
 
 }  // namespace tutti::gateway

@@ -1,17 +1,14 @@
 // counted_costs CASE N: the operations of one case with N members, for costs_test.py.
 //
 // A case prepares, then calls Counted once with the work whose operations are asked for, and says
-// by how many units of work they are divided. Allocations are counted here; instructions by
-// Valgrind, which counts inside of Counted alone.
-#include <sys/mman.h>
-
+// by how many units of work they are divided. Allocations are counted by own_memory.h, instructions
+// by Valgrind, which counts inside of Counted alone.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
-#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,52 +19,13 @@
 #include "coordinator/kv/kv_directory.h"
 #include "door/byte_budget.h"
 #include "door/fair_queue.h"
-
-namespace {
-
-bool g_counting = false;
-int64_t g_allocations = 0;
-
-// While operations are counted, memory is cut from one piece and never given back: the work of an
-// allocator depends on what was freed long before. Its address space alone is taken at once.
-constexpr size_t kPieceBytes = size_t{4} << 30;
-char* g_piece = nullptr;
-size_t g_cut = 0;
-
-void* Allocate(size_t size) {
-  if (!g_counting) {
-    void* const memory = std::malloc(size == 0 ? 1 : size);
-    return memory == nullptr ? (std::abort(), nullptr) : memory;
-  }
-  ++g_allocations;
-  void* const memory = g_piece + g_cut;
-  g_cut += (size + 15) / 16 * 16;
-  if (g_cut > kPieceBytes) std::abort();
-  return memory;
-}
-
-void Free(void* memory) {
-  const bool is_cut = memory >= g_piece && memory < g_piece + kPieceBytes;
-  if (!g_counting && !is_cut) std::free(memory);
-}
-
-}  // namespace
-
-void* operator new(size_t size) { return Allocate(size); }
-void* operator new[](size_t size) { return Allocate(size); }
-void operator delete(void* memory) noexcept { Free(memory); }
-void operator delete[](void* memory) noexcept { Free(memory); }
-void operator delete(void* memory, size_t) noexcept { Free(memory); }
-void operator delete[](void* memory, size_t) noexcept { Free(memory); }
+#include "tests/costs/own_memory.h"
 
 // The name that costs_test.py gives to Valgrind.
 extern "C" [[gnu::noinline]] void Counted(const std::function<void()>& work) {
-  g_piece = static_cast<char*>(mmap(nullptr, kPieceBytes, PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  if (g_piece == MAP_FAILED) std::abort();
-  g_counting = true;
+  tutti::tests::OwnMemory::BeginCounting();
   work();
-  g_counting = false;
+  tutti::tests::OwnMemory::EndCounting();
 }
 
 namespace tutti::tests {
@@ -362,6 +320,6 @@ int main(int argc, char** argv) {
   }
   const int64_t units = found->second(n);
   std::printf("{\"units\": %ld, \"allocations\": %ld}\n", static_cast<long>(units),
-              static_cast<long>(g_allocations));
+              static_cast<long>(OwnMemory::counted()));
   return 0;
 }

@@ -53,7 +53,7 @@ int Main() {
   std::optional<text::ChatTemplate> current;
   std::string line;
   while (std::getline(std::cin, line)) {
-    std::cout << Answer(text::ParseTemplateJson(line), &current).dump(-1, ' ', true) << "\n"
+    std::cout << Answer(*text::ParseTemplateJson(line), &current).dump(-1, ' ', true) << "\n"
               << std::flush;
   }
   return 0;

@@ -79,9 +79,9 @@ absl::StatusOr<Value> ToJsonFilter(const Value& self, const Call& call) {
 absl::StatusOr<Value> FromJsonFilter(const Value& self, const Call& call) {
   if (!self.IsStr()) return TypeError(self, "is not JSON text");
   TUTTI_RETURN_IF_ERROR(call.work->ChargeBytes(self.text().memory() * 16));
-  const nlohmann::ordered_json json = ParseTemplateJson(self.str());
-  if (json.is_discarded()) return absl::InvalidArgumentError("fromjson: not valid JSON");
-  return Value::FromJson(json, "fromjson", self.text().AnyFromUser());
+  const TemplateJson json = ParseTemplateJson(self.str());
+  if (json->is_discarded()) return absl::InvalidArgumentError("fromjson: not valid JSON");
+  return Value::FromJson(*json, "fromjson", self.text().AnyFromUser());
 }
 
 absl::StatusOr<Value> Default(const Value& self, const Call& call) {

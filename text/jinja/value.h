@@ -10,11 +10,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "text/jinja/text.h"
 
@@ -72,7 +72,8 @@ struct Dict {
 
 // namespace(): the only thing that changes. Owned by the evaluator, because it may hold itself.
 struct Namespace {
-  absl::flat_hash_map<std::string, Value> attributes;
+  // The standard's: others are not whole any more when memory runs out.
+  std::unordered_map<std::string, Value> attributes;
 };
 
 class Value {

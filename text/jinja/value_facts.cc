@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+#include <unordered_map>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "text/jinja/big_integer.h"
 #include "text/jinja/object.h"
@@ -38,7 +38,7 @@ bool EqualDicts(const Dict& a, const Dict& b) {
   if (a.items.size() != b.items.size()) return false;
   const auto hash = [](const Value* key) { return HashOf(*key); };
   const auto equal = [](const Value* one, const Value* other) { return Equal(*one, *other); };
-  absl::flat_hash_map<const Value*, const Value*, decltype(hash), decltype(equal)> values(
+  std::unordered_map<const Value*, const Value*, decltype(hash), decltype(equal)> values(
       b.items.size(), hash, equal);
   for (const auto& [key, value] : b.items) values.try_emplace(&key, &value);
   return std::all_of(a.items.begin(), a.items.end(), [&](const auto& item) {
