@@ -20,7 +20,7 @@ Lane LaneToAsk(int64_t bytes) { return IsShort(bytes) ? Lane::kShort : Lane::kAs
 WorkLanes::WorkLanes()
     : pools_{{{kLaneThreads[0], kLaneJobsMax, FairQueue::kLarge},
               {kLaneThreads[1], kLaneJobsMax, FairQueue::kLarge},
-              {kLaneThreads[2], kLaneJobsMax, FairQueue::kLarge},
+              {kLaneThreads[2], kLaneJobsMax, FairQueue::kMedium},
               {kLaneThreads[3], kLaneJobsMax, FairQueue::kMedium}}} {}
 
 void WorkLanes::Stop() {

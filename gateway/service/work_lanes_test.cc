@@ -44,7 +44,8 @@ TEST(WorkLanes, DoNotWaitForEachOther) {
     if (lane != Lane::kShort) runs(Lane::kShort).wait();
     runs(Lane::kHere).wait();
   }
-  // What is not large does not wait for calls that last.
+  // What is not large does not wait for bodies and calls that last.
+  runs(Lane::kLong).wait();
   runs(Lane::kAsk).wait();
   free.set_value();
   runs(Lane::kLong).wait();
