@@ -14,6 +14,7 @@ import unittest
 
 from gateway_test import GatewayTest, resident
 from harness import PATIENCE_S, running, wait_until
+from http_attackers import forged
 
 COMPLETION = "/v1/completions"
 MIB = 1 << 20
@@ -189,30 +190,6 @@ class OutOfMemory(Callers):
         self.assertTrue(running(self.pid))
         wait_until(lambda: self.gateway.get("/health").status == 200, "it serves on")
         self.assertEqual(self.post(MODEST, COMPLETION, prompt(64))[0], 200)
-
-
-def forged(event_id, tokens):
-    """The id with a claim of so many tokens of its first output, by its own rules (gateway/event_id.h)."""
-    import base64
-    first, _ = event_id.split(".")
-    decode = lambda text: base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-
-    def varint(number):
-        out = b""
-        while number >= 0x80:
-            out += bytes([number & 0x7f | 0x80])
-            number >>= 7
-        return out + bytes([number])
-
-    def fnv(data, value=0xcbf29ce484222325):
-        for byte in data:
-            value = (value ^ byte) * 0x100000001b3 & (1 << 64) - 1
-        return value
-
-    of_one = lambda count: varint(count << 1) + varint(0) + (b"\0" * 8 if count else b"")
-    tail = varint(2) + of_one(tokens) + of_one(0) + varint(0) + varint(0)
-    check = fnv(decode(first) + tail).to_bytes(8, "little")[:4]
-    return first + "." + base64.urlsafe_b64encode(tail + check).decode()
 
 
 if __name__ == "__main__":
