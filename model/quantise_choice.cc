@@ -30,8 +30,11 @@ absl::StatusOr<QuantConfig> ParseQuantiseScheme(std::string_view scheme) {
   }
   if (scheme.starts_with(kFour)) {
     const std::string_view number = scheme.substr(kFour.size());
-    if (absl::SimpleAtoi(absl::string_view(number.data(), number.size()), &group) && group >= 8 &&
-        group <= kGroupMax && group % 8 == 0) {
+    const bool is_group =
+        absl::SimpleAtoi(absl::string_view(number.data(), number.size()), &group) && group >= 8 &&
+        group <= kGroupMax && group % 8 == 0;
+    // One text for each: it is part of the fingerprint.
+    if (is_group && number == absl::StrCat(group)) {
       config.bits = 4;
       config.group_size = group;
       return config;

@@ -19,7 +19,8 @@ TEST(QuantiseChoiceTest, Schemes) {
   EXPECT_EQ(ParseQuantiseScheme("int8")->bits, 8);
   EXPECT_EQ(ParseQuantiseScheme("int4-g128")->group_size, 128);
   EXPECT_EQ(ParseQuantiseScheme("int4-g32")->group_size, 32);
-  for (const char* bad : {"", "int4", "int3-g128", "int4-g", "int4-g12", "int4-g0", "fp8"}) {
+  for (const char* bad : {"", "int4", "int3-g128", "int4-g", "int4-g12", "int4-g0", "int4-g032",
+                          "int4-g +32", "fp8"}) {
     EXPECT_THAT(std::string(ParseQuantiseScheme(bad).status().message()),
                 HasSubstr("give int8, or int4-g128"))
         << bad;
