@@ -20,12 +20,20 @@ GrammarMask::GrammarMask(kernels::Backend* backend, const model::Range& own)
 }
 
 void GrammarMask::BeginStep(std::span<const SampleRow> rows) {
-  const bool can_draw = std::any_of(rows.begin(), rows.end(), [](const SampleRow& row) {
+  undecided_ = rows;
+  left_ = left_behind_guesses_ = {};
+}
+
+// Masks that have come while the step was computed count.
+void GrammarMask::DecidePatience() {
+  if (undecided_.empty()) return;
+  const bool can_draw = std::any_of(undecided_.begin(), undecided_.end(), [](const SampleRow& row) {
     return row.goes_on == nullptr &&
            (row.sequence->grammar == nullptr || row.sequence->grammar->IsReady());
   });
   left_ = can_draw ? Duration(kLateMaskGrace) : Duration(kLateMaskPatience);
   left_behind_guesses_ = kGuessedMaskGrace;
+  undecided_ = {};
 }
 
 void GrammarMask::FindLate(std::span<const SampleRow> rows, const ProgressCallback& progress) {
@@ -33,6 +41,7 @@ void GrammarMask::FindLate(std::span<const SampleRow> rows, const ProgressCallba
   for (const SampleRow& row : rows) {
     GrammarAnswer* const answer = row.sequence->grammar.get();
     if (answer == nullptr || answer->IsReady()) continue;
+    DecidePatience();
     Duration* const left = row.goes_on == nullptr ? &left_ : &left_behind_guesses_;
     const Instant begin = std::chrono::steady_clock::now();
     const bool is_there = *left > Duration() && answer->WaitUntil(begin + *left, progress);

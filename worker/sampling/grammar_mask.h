@@ -24,8 +24,9 @@ class GrammarMask {
   GrammarMask(kernels::Backend* backend, const model::Range& own);
 
   // A step begins, of these rows: those of all Apply up to the next step may wait kLateMaskGrace
-  // together, or kLateMaskPatience where none of them can be drawn, and kGuessedMaskGrace behind
-  // right guesses. However many they are, those who wait for nothing lose no more.
+  // together, or kLateMaskPatience where none of them can be drawn when the first has to wait, and
+  // kGuessedMaskGrace behind right guesses. However many they are, those who wait for nothing lose
+  // no more.  REQUIRES: `rows` outlive the step
   void BeginStep(std::span<const SampleRow> rows);
 
   // Waits for the masks of the rows that have a grammar, as long as is left of the step's time. A
@@ -44,6 +45,7 @@ class GrammarMask {
 
  private:
   void FindLate(std::span<const SampleRow> rows, const ProgressCallback& progress);
+  void DecidePatience();
 
   kernels::Backend* const backend_;
   const model::Range own_;
@@ -53,6 +55,7 @@ class GrammarMask {
   std::vector<kernels::LogitAdjustment> ended_;
   absl::flat_hash_set<const SequenceState*> late_;
 
+  std::span<const SampleRow> undecided_;     // the step's, until one of them has to wait
   Duration left_{}, left_behind_guesses_{};  // of the step's time to wait
   Duration waited_{};
 };
