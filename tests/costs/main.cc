@@ -320,6 +320,6 @@ int main(int argc, char** argv) {
   }
   const int64_t units = found->second(n);
   std::printf("{\"units\": %ld, \"allocations\": %ld}\n", static_cast<long>(units),
-              static_cast<long>(OwnMemory::counted()));
+              static_cast<long>(tutti::tests::OwnMemory::counted()));
   return 0;
 }
