@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/protocol.h"
 
 namespace tutti::coordinator {
@@ -78,11 +79,15 @@ TEST(MembershipTest, SaysWhatDiffersWithBothValues) {
               HasSubstr("cluster id of the worker is \"d\", of the coordinator \"c\""));
   EXPECT_EQ(refusal([](auto* h) { h->set_build("b2"); }), "OK") << "another that speaks alike";
   EXPECT_THAT(refusal([](auto* h) { h->set_model_fingerprint(""); }), HasSubstr("fingerprint"));
+  const auto versions = [](uint32_t of_worker) {
+    return absl::StrCat("protocol version of the worker is \"", of_worker,
+                        "\", of the coordinator \"", kPeerProtocolVersion, "\"");
+  };
   EXPECT_THAT(refusal([](auto* h) { h->set_protocol_version(kPeerProtocolVersion - 1); }),
-              AllOf(HasSubstr("protocol version of the worker is \"5\", of the coordinator \"6\""),
+              AllOf(HasSubstr(versions(kPeerProtocolVersion - 1)),
                     HasSubstr(": the worker is of an older build; start the worker from")));
   EXPECT_THAT(refusal([](auto* h) { h->set_protocol_version(kPeerProtocolVersion + 1); }),
-              AllOf(HasSubstr("protocol version of the worker is \"7\", of the coordinator \"6\""),
+              AllOf(HasSubstr(versions(kPeerProtocolVersion + 1)),
                     HasSubstr(": the coordinator is of an older build; start the worker from"),
                     HasSubstr("or update the coordinator too")));
   EXPECT_THAT(refusal([](auto* h) { h->set_purpose(v1::LINK_PURPOSE_ACTIVATION); }),
