@@ -70,7 +70,8 @@ TEST_F(SharesTest, AGreedyCallerIsRefusedBeforeItsNeighbour) {
   const std::string greedy = OwnerName("acme", "10.0.0.7");
   const std::string modest = OwnerName("", "10.0.0.7");
   ASSERT_NE(greedy, modest);
-  door::WalkBudgets(All(), greedy, modest, "of another");
+  const std::vector<SharedBudget> all = All();
+  door::WalkBudgets(all, greedy, modest, "of another");
   free_.set_value();
 }
 
