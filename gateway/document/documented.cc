@@ -15,6 +15,20 @@ namespace {
 
 using Caller = DocumentedPath::Caller;
 
+// Of requests that have chats: the forms of a choice of functions beside the usual one.
+constexpr std::string_view kToolChoiceExamples[] = {
+    R"({"messages": [{"role": "user", "content": "a"}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
+        "tool_choice": {"type": "function", "name": "f"}})",
+    R"({"messages": [{"role": "user", "content": "a"}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
+        "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
+          {"type": "function", "function": {"name": "f"}}, {"type": "function", "name": "f"}]}}})",
+    R"({"messages": [{"role": "user", "content": "a"}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
+        "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [
+          {"type": "function", "name": "f"}, {"type": "function", "function": {"name": "f"}}]}})",
+};
 constexpr std::string_view kChatExamples[] = {
     R"({"model": "m", "messages": [
         {"role": "system", "content": [{"type": "text", "text": "a"}]},
@@ -31,17 +45,6 @@ constexpr std::string_view kChatExamples[] = {
         "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
         "tool_choice": {"type": "function", "function": {"name": "f"}},
         "prompt_logprobs": 1, "logprobs": true, "top_logprobs": 1})",
-    R"({"messages": [{"role": "user", "content": "a"}],
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
-        "tool_choice": {"type": "function", "name": "f"}})",
-    R"({"messages": [{"role": "user", "content": "a"}],
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
-        "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
-          {"type": "function", "function": {"name": "f"}}, {"type": "function", "name": "f"}]}}})",
-    R"({"messages": [{"role": "user", "content": "a"}],
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
-        "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [
-          {"type": "function", "name": "f"}, {"type": "function", "function": {"name": "f"}}]}})",
     R"({"messages": [{"role": "user", "content": "a"}],
         "speculation": {"mode": "lookup", "max_tokens": 4},
         "structured_outputs": {"json": {"type": "object"}}})",
@@ -128,24 +131,16 @@ constexpr std::string_view kTokenizeExamples[] = {
     R"({"messages": [{"role": "user", "content": "a"}],
         "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
         "tool_choice": {"type": "function", "function": {"name": "f"}}})",
-    R"({"messages": [{"role": "user", "content": "a"}],
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
-        "tool_choice": {"type": "function", "name": "f"}})",
-    R"({"messages": [{"role": "user", "content": "a"}],
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
-        "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
-          {"type": "function", "function": {"name": "f"}}, {"type": "function", "name": "f"}]}}})",
-    R"({"messages": [{"role": "user", "content": "a"}],
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
-        "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [
-          {"type": "function", "name": "f"}, {"type": "function", "function": {"name": "f"}}]}})",
 };
 constexpr std::string_view kDetokenizeExamples[] = {R"({"tokens": [1, 2]})"};
 
-template <size_t count>
-std::vector<Json> All(const std::string_view (&examples)[count]) {
+template <size_t... counts>
+std::vector<Json> All(const std::string_view (&... examples)[counts]) {
   std::vector<Json> all;
-  for (const std::string_view text : examples) all.push_back(Json::parse(text));
+  const auto add = [&all](const auto& some) {
+    for (const std::string_view text : some) all.push_back(Json::parse(text));
+  };
+  (add(examples), ...);
   return all;
 }
 
@@ -216,13 +211,13 @@ bool IsDocumented(std::string_view method, std::string_view path) {
 
 const std::vector<DocumentedBody>& DocumentedBodies() {
   static const auto* const bodies = new std::vector<DocumentedBody>{
-      {"ChatRequest", All(kChatExamples), Said(ReadChatRequest)},
+      {"ChatRequest", All(kChatExamples, kToolChoiceExamples), Said(ReadChatRequest)},
       {"CompletionRequest", All(kCompletionExamples), Said(ReadCompletionRequest)},
       {"ResponseRequest", All(kResponsesExamples), Said(ReadResponsesRequest)},
       {"MessageRequest", All(kMessagesExamples), Said(ReadMessagesRequest)},
       {"CountRequest", CountExamples(), Said(ReadCountRequest)},
       {"IdsRequest", All(kIdsExamples), Said(ReadIdsRequest)},
-      {"TokenizeRequest", All(kTokenizeExamples), Said(ReadTokenizeRequest)},
+      {"TokenizeRequest", All(kTokenizeExamples, kToolChoiceExamples), Said(ReadTokenizeRequest)},
       {"DetokenizeRequest", All(kDetokenizeExamples), Said(ReadDetokenizeRequest)},
   };
   return *bodies;
