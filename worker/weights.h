@@ -61,12 +61,13 @@ struct ShardWeights {
   int64_t bytes() const;  // resident, padding included, a shared matrix once
 };
 
-// Reads exactly the rank's part of the tensors of `share` from the checkpoint in `dir`.
+// Reads exactly the rank's part of the tensors of `share` from the checkpoint in `dir`; of matrices
+// whose codes are made here, whole groups of it.
 //
 // The largest matrices come first: what was read and is not packed yet is held beside the packed
 // form, so the peak stays at the final size plus kReadAheadBytes, or twice the largest matrix if
 // that is more. Tensors of another type than config.dtype are converted, which takes the size of
-// one matrix more while it is packed.
+// one matrix more while it is packed; codes that are made take a byte for each of its elements.
 //
 // REQUIRES: CheckRanks is OK. Errors: those of Checkpoint, CheckCheckpoint and ChunkReader, naming
 // file and tensor; FAILED_PRECONDITION when a file changed while it was read; RESOURCE_EXHAUSTED
