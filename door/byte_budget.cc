@@ -1,9 +1,6 @@
 #include "door/byte_budget.h"
 
-#include <algorithm>
 #include <utility>
-
-#include "door/limits.h"
 
 namespace tutti::door {
 
@@ -40,19 +37,7 @@ int64_t ByteBudget::held() const {
 }
 
 bool ByteBudget::Change(const std::string& client, int64_t by) {
-  bool drained = false;
-  {
-    const MutexLock lock(&mutex_);
-    if (!ChangeLocked(client, by)) return false;
-    taken_ += std::max<int64_t>(by, 0);
-    drained = taken_ >= kTrimAfterBytes && held_ <= kTrimBelowBytes;
-    if (drained) taken_ = 0;
-  }
-  if (drained && on_drained_) on_drained_();
-  return true;
-}
-
-bool ByteBudget::ChangeLocked(const std::string& client, int64_t by) {
+  const MutexLock lock(&mutex_);
   const auto found = held_by_.find(client);
   const int64_t has = found == held_by_.end() ? 0 : found->second;
   if (by > 0 && has + by > total_ - held_ - by) return false;

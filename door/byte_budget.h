@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -46,11 +45,6 @@ class ByteBudget {
   // REQUIRES: outlives its charges
   explicit ByteBudget(int64_t total) : total_(total) {}
 
-  // Calls `on_drained` when, after kTrimAfterBytes were taken, no more than kTrimBelowBytes are; on
-  // any thread that gives bytes back, which may hold locks.  REQUIRES: called before the first
-  // Take.
-  void OnDrained(std::function<void()> on_drained) { on_drained_ = std::move(on_drained); }
-
   // Nothing when the client may not have so many now.
   std::optional<Charge> Take(const std::string& client, int64_t bytes);
 
@@ -58,12 +52,9 @@ class ByteBudget {
 
  private:
   bool Change(const std::string& client, int64_t by);
-  bool ChangeLocked(const std::string& client, int64_t by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t total_;
-  std::function<void()> on_drained_;
   mutable Mutex mutex_;
-  int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;  // since it was drained
   int64_t held_ ABSL_GUARDED_BY(mutex_) = 0;
   // The bytes of those that hold anything.
   std::map<std::string, int64_t> held_by_ ABSL_GUARDED_BY(mutex_);

@@ -4,8 +4,6 @@
 
 #include <vector>
 
-#include "door/limits.h"
-
 namespace tutti::door {
 namespace {
 
@@ -52,29 +50,6 @@ TEST(ByteBudgetTest, AChargeEndsWithItsObject) {
   }
   EXPECT_TRUE(budget.Take("b", 50).has_value());
   EXPECT_EQ(budget.held(), 0);
-}
-
-TEST(ByteBudgetTest, SaysWhenMuchWasGivenBack) {
-  ByteBudget budget(8 * kTrimAfterBytes);
-  int drained = 0;
-  budget.OnDrained([&drained] { ++drained; });
-  for (int i = 0; i < 3; ++i) {
-    (void)budget.Take("a", kTrimAfterBytes - 2);  // not much
-    EXPECT_EQ(drained, i);
-    auto much = budget.Take("a", kTrimAfterBytes);
-    ASSERT_TRUE(much->Resize(kTrimBelowBytes + 1));
-    EXPECT_EQ(drained, i);
-    ASSERT_TRUE(much->Resize(1));
-    EXPECT_EQ(drained, i + 1);
-    much.reset();
-    EXPECT_EQ(drained, i + 1);
-  }
-  // Little at a time leaves as much behind.
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(drained, 3);
-    (void)budget.Take("b", kTrimAfterBytes / 4);
-  }
-  EXPECT_EQ(drained, 4);
 }
 
 }  // namespace

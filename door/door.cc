@@ -2,7 +2,6 @@
 
 #include <new>
 #include <thread>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/retry_delay.h"
@@ -29,11 +28,6 @@ void OnNoMemory() {
 }  // namespace
 
 void WaitForMemory() { std::set_new_handler(OnNoMemory); }
-
-Door::Door(const DoorOptions& chosen, std::function<void()> trim)
-    : options(chosen), trimmer(std::move(trim)), budget(chosen.bytes) {
-  budget.OnDrained([this] { trimmer.Wake(); });
-}
 
 absl::Status Overloaded(std::string_view what) {
   return WithRetryDelay(absl::ResourceExhaustedError(absl::string_view(what.data(), what.size())),

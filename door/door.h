@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -13,7 +12,6 @@
 
 #include "base/status.h"
 #include "door/byte_budget.h"
-#include "door/heap_trimmer.h"
 #include "door/limits.h"
 #include "door/request_log.h"
 #include "transport/credit_book.h"
@@ -31,11 +29,9 @@ struct DoorOptions {
 
 // Thread: any.
 struct Door {
-  // `trim`: what is done after much was given back, on a thread of the door's.
-  explicit Door(const DoorOptions& chosen, std::function<void()> trim = TrimHeap);
+  explicit Door(const DoorOptions& chosen) : options(chosen), budget(chosen.bytes) {}
 
   const DoorOptions options;
-  HeapTrimmer trimmer;
   ByteBudget budget;
   transport::CreditBook book;  // of the public port's connections
   RefusalLines refusal_lines;

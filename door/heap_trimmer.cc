@@ -1,18 +1,37 @@
 #include "door/heap_trimmer.h"
 
 #include <malloc.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "base/thread.h"
 
 namespace tutti::door {
 
+HeapState LookAtHeap() {
+  HeapState state;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "r"); file != nullptr) {
+    long size = 0, resident = 0, of_files = 0;  // NOLINT(google-runtime-int): of fscanf [pages]
+    if (std::fscanf(file, "%ld %ld %ld", &size, &resident, &of_files) == 3) {
+      state.resident = int64_t{resident - of_files} * getpagesize();
+    }
+    std::fclose(file);
+  }
+  const struct mallinfo2 heap = mallinfo2();
+  state.used = static_cast<int64_t>(heap.uordblks + heap.hblkhd);
+  return state;
+}
+
 void TrimHeap() { malloc_trim(0); }
 
-HeapTrimmer::HeapTrimmer(std::function<void()> trim, Duration again_after)
-    : trim_(std::move(trim)),
-      again_after_(again_after),
+HeapTrimmer::HeapTrimmer(std::function<HeapState()> look, std::function<void()> trim,
+                         Duration look_every)
+    : look_(std::move(look)),
+      trim_(std::move(trim)),
+      look_every_(look_every),
       thread_(StartThread("the return of memory", [this] { Run(); })) {}
 
 HeapTrimmer::~HeapTrimmer() {
@@ -24,32 +43,34 @@ HeapTrimmer::~HeapTrimmer() {
   thread_.join();
 }
 
-void HeapTrimmer::Wake() {
-  {
-    const MutexLock lock(&mutex_);
-    is_due_ = true;
-  }
-  changed_.NotifyOne();
-}
-
 void HeapTrimmer::Run() {
   const SystemClock clock;
-  Instant again_at = Instant::max();
-  while (true) {
-    {
-      const MutexLock lock(&mutex_);
-      while (!is_due_ && !is_over_ && clock.Now() < again_at) {
-        if (again_at == Instant::max()) {
-          changed_.Wait(&mutex_);
-        } else {
-          changed_.WaitUntil(&mutex_, again_at);
-        }
-      }
-      if (is_over_) return;
-      again_at = std::exchange(is_due_, false) ? clock.Now() + again_after_ : Instant::max();
-    }
-    trim_();
+  int64_t kept = Unused();
+  Duration pause = look_every_;
+  while (Sleep(pause)) {
+    const Instant begin = clock.Now();
+    kept = TrimIfDue(kept);
+    pause = std::max<Duration>(look_every_, (clock.Now() - begin) * kHeapLookShare);
   }
+}
+
+int64_t HeapTrimmer::TrimIfDue(int64_t kept) {
+  const int64_t unused = Unused();
+  if (unused < kept + kTrimAfterBytes) return std::min(kept, unused);
+  trim_();
+  return Unused();
+}
+
+int64_t HeapTrimmer::Unused() const {
+  const HeapState state = look_();
+  return state.resident - state.used;
+}
+
+bool HeapTrimmer::Sleep(Duration duration) {
+  const Instant until = SystemClock().Now() + duration;
+  const MutexLock lock(&mutex_);
+  while (!is_over_ && SystemClock().Now() < until) changed_.WaitUntil(&mutex_, until);
+  return !is_over_;
 }
 
 }  // namespace tutti::door

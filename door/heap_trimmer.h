@@ -1,11 +1,12 @@
-// Gives the heap's free memory back to the system, on a thread of its own: that takes milliseconds,
-// or after a flood of gigabytes more, and whoever gives the last bytes back may hold a lock that
-// other threads wait for. And once more a little later: other threads may not have freed yet what
-// they gave back, or hold what was never counted.
+// Gives the heap's free memory back to the system. The allocator keeps what many small buffers leave
+// behind, and nobody counts all of them: so a thread of its own looks at the heap now and then, and
+// trims it where much more is free in it than the last time left. It takes milliseconds, after a flood
+// of gigabytes more, and holds the allocator's locks one by one: a share of time is never exceeded.
 //
 // Thread: any.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <thread>
 
@@ -15,30 +16,40 @@
 
 namespace tutti::door {
 
+// What of a process lies in memory and is no file's, and what of its heap is in use. [bytes]
+struct HeapState {
+  int64_t resident = 0;
+  int64_t used = 0;
+};
+
+HeapState LookAtHeap();
 // Gives what the allocator keeps of memory that is free back to the system.
 void TrimHeap();
 
 class HeapTrimmer {
  public:
-  // `trim` runs on the thread, once for any number of calls of Wake since it began last, and again
-  // after `again_after` without a call.
-  explicit HeapTrimmer(std::function<void()> trim, Duration again_after = kTrimAgainAfter);
+  // `look` and `trim` run on the thread, the first look at once and the next ones `look_every`, or
+  // later where they take long.
+  explicit HeapTrimmer(std::function<HeapState()> look = LookAtHeap,
+                       std::function<void()> trim = TrimHeap, Duration look_every = kHeapLookEvery);
   // Waits for a run that has begun.
   ~HeapTrimmer();
   HeapTrimmer(const HeapTrimmer&) = delete;
   HeapTrimmer& operator=(const HeapTrimmer&) = delete;
 
-  // Returns at once.
-  void Wake();
-
  private:
   void Run();
+  // Trims where that is due.  Returns how much is resident without being in use. [bytes]
+  int64_t TrimIfDue(int64_t kept);
+  int64_t Unused() const;
+  // False when the end has come.
+  bool Sleep(Duration duration);
 
+  const std::function<HeapState()> look_;
   const std::function<void()> trim_;
-  const Duration again_after_;
+  const Duration look_every_;
   Mutex mutex_;
   ConditionVariable changed_;
-  bool is_due_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_over_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

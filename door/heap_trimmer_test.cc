@@ -4,63 +4,137 @@
 
 #include <atomic>
 #include <chrono>
-#include <future>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
 
-#include "door/door.h"
 #include "door/limits.h"
 
 namespace tutti::door {
 namespace {
 
-TEST(HeapTrimmerTest, NobodyWaitsForIt) {
-  std::promise<void> begun, may_end;
-  std::atomic<int> runs{0};
-  {
-    HeapTrimmer trimmer(
-        [&] {
-          if (++runs > 1) return;
-          begun.set_value();
-          may_end.get_future().wait();
+// A heap whose figures a test sets, and which a trim leaves with little that is free.
+class FakeHeap {
+ public:
+  HeapTrimmer Trimmer() {
+    return HeapTrimmer(
+        [this] {
+          ++looks;
+          return HeapState{.resident = used + unused, .used = used};
         },
-        std::chrono::hours(1));
-    trimmer.Wake();
-    begun.get_future().wait();
-    // It is at work; these return all the same, and are one more run together.
-    for (int i = 0; i < 100; ++i) trimmer.Wake();
-    EXPECT_EQ(runs, 1);
-    may_end.set_value();
-    while (runs < 2) std::this_thread::yield();
+        [this] {
+          unused = after_trim.load();
+          ++trims;
+        },
+        std::chrono::milliseconds(1));
   }
-  EXPECT_EQ(runs, 2);
+  // Returns after the trimmer has seen what is set now.
+  void WaitForLooks() const {
+    const int before = looks;
+    while (looks < before + 3) std::this_thread::yield();
+  }
+
+  std::atomic<int64_t> used{100 << 20};
+  std::atomic<int64_t> unused{3 << 20};
+  std::atomic<int64_t> after_trim{4 << 20};
+  std::atomic<int> looks{0};
+  std::atomic<int> trims{0};
+};
+
+TEST(HeapTrimmerTest, TrimsWhereMuchIsFree) {
+  FakeHeap heap;
+  const HeapTrimmer trimmer = heap.Trimmer();
+  heap.WaitForLooks();
+  heap.unused = (3 << 20) + kTrimAfterBytes - 1;
+  heap.WaitForLooks();
+  EXPECT_EQ(heap.trims, 0);
+  heap.unused = (3 << 20) + kTrimAfterBytes;
+  heap.WaitForLooks();
+  EXPECT_EQ(heap.trims, 1) << "and not for ever";
+  EXPECT_EQ(heap.unused, heap.after_trim);
 }
 
-// Memory that is freed a little later goes back too.
-TEST(HeapTrimmerTest, RunsOnceMoreLater) {
-  std::atomic<int> runs{0};
-  HeapTrimmer trimmer([&] { ++runs; }, std::chrono::milliseconds(5));
-  trimmer.Wake();
-  while (runs < 2) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_EQ(runs, 2) << "and not for ever";
+// What is in use is not the trimmer's, and when it is freed it is, however it came to be.
+TEST(HeapTrimmerTest, SeesThatWhatWasUsedIsFree) {
+  FakeHeap heap;
+  const HeapTrimmer trimmer = heap.Trimmer();
+  heap.WaitForLooks();
+  heap.used = 500 << 20;
+  heap.WaitForLooks();
+  EXPECT_EQ(heap.trims, 0);
+  heap.unused = 400 << 20;
+  heap.used = 103 << 20;
+  heap.WaitForLooks();
+  EXPECT_EQ(heap.trims, 1);
 }
 
-TEST(HeapTrimmerTest, EndsWithoutARun) {
-  std::atomic<int> runs{0};
+// A trim that leaves much, because pieces in use lie between what is free, is not tried again and
+// again.
+TEST(HeapTrimmerTest, AsksNotForMoreThanATrimCanGive) {
+  FakeHeap heap;
+  heap.after_trim = 60 << 20;
+  const HeapTrimmer trimmer = heap.Trimmer();
+  heap.WaitForLooks();
+  heap.unused = 90 << 20;
+  heap.WaitForLooks();
+  heap.WaitForLooks();
+  EXPECT_EQ(heap.trims, 1);
+  heap.unused = (60 << 20) + kTrimAfterBytes;
+  heap.WaitForLooks();
+  EXPECT_EQ(heap.trims, 2);
+}
+
+TEST(HeapTrimmerTest, EndsWhileItSleeps) {
+  std::atomic<int> looks{0};
   {
-    HeapTrimmer trimmer([&] { ++runs; });
+    const HeapTrimmer trimmer(
+        [&] {
+          ++looks;
+          return HeapState{};
+        },
+        [] {}, std::chrono::hours(1));
   }
-  EXPECT_EQ(runs, 0);
+  EXPECT_LE(looks, 1);
 }
 
-// Memory that was taken and given back may not be trimmed on the thread that gives it back.
-TEST(HeapTrimmerTest, ADoorTrimsElsewhere) {
-  std::promise<std::thread::id> trimmed_on;
-  std::atomic<int> runs{0};
-  Door door({.bytes = 2 * kTrimAfterBytes}, [&] {
-    if (++runs == 1) trimmed_on.set_value(std::this_thread::get_id());
+// The real heap: small pieces that a thread frees stay resident until they are trimmed.
+TEST(HeapTrimmerTest, MemoryOfThreadsThatLiveGoesBack) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's allocator tells nothing";
+#endif
+  constexpr int kPieces = 20000;
+  constexpr size_t kPieceBytes = 4000;
+  std::atomic<int> phase{0};
+  std::thread thread([&] {
+    std::vector<char*> pieces(kPieces);
+    for (char*& piece : pieces) {
+      piece = static_cast<char*>(std::malloc(kPieceBytes));  // NOLINT(cppcoreguidelines-no-malloc)
+      std::memset(piece, 1, kPieceBytes);
+    }
+    phase = 1;
+    while (phase == 1) std::this_thread::yield();
+    // The last one stays, and keeps the arena from shrinking by itself.
+    for (int i = 0; i + 1 < kPieces; ++i) std::free(pieces[i]);  // NOLINT(*-no-malloc)
+    phase = 3;
+    while (phase == 3) std::this_thread::yield();
+    std::free(pieces.back());  // NOLINT(*-no-malloc)
   });
-  { auto charge = door.budget.Take("a client", kTrimAfterBytes); }
-  EXPECT_NE(trimmed_on.get_future().get(), std::this_thread::get_id());
+  while (phase < 1) std::this_thread::yield();
+  const HeapState held = LookAtHeap();
+  EXPECT_GE(held.used, int64_t{kPieces * kPieceBytes});
+  EXPECT_GE(held.resident, int64_t{kPieces * kPieceBytes});
+  const HeapTrimmer trimmer(LookAtHeap, TrimHeap, std::chrono::milliseconds(1));
+  phase = 2;
+  while (phase < 3) std::this_thread::yield();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const int64_t wanted = held.resident - int64_t{kPieces * kPieceBytes} * 3 / 4;
+  while (LookAtHeap().resident > wanted && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_LE(LookAtHeap().resident, wanted);
+  phase = 4;
+  thread.join();
 }
 
 }  // namespace

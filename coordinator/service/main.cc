@@ -11,6 +11,7 @@
 #include "coordinator/service/coordinator.h"
 #include "coordinator/service/serve_flags.h"
 #include "coordinator/service/serve_layout.h"
+#include "door/heap_trimmer.h"
 #include "model/hub_cache.h"
 #include "model/quantise_choice.h"
 #include "program/daemon.h"
@@ -76,6 +77,7 @@ absl::Status Serve(ServeFlags flags, Daemon* daemon) {
     spdlog::info("codes are made of its matrices while workers load them: {}",
                  model::DescribeQuantConfig(*model->config.quant));
   }
+  const door::HeapTrimmer trimmer;
   Coordinator coordinator(std::move(model), flags.options);
   TUTTI_RETURN_IF_ERROR(coordinator.Start());
   spdlog::info("clients at {}, workers at {}, operators at {}; waiting for workers",

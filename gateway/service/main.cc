@@ -146,9 +146,8 @@ absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, Daemon* daemo
   TUTTI_ASSIGN_OR_RETURN(const auto spans,
                          metrics::SpanWriter::Start("tutti-gateway", flags.traces));
   // Before all that may hold bytes of requests.
-  door::HeapTrimmer trimmer(door::TrimHeap);
+  const door::HeapTrimmer trimmer;
   door::ByteBudget budget(kBodiesBytesMax);
-  budget.OnDrained([&trimmer] { trimmer.Wake(); });
   Upstream upstream(std::move(client), rules.keys.has_value());
   Console console(std::move(asks), &clock);
   LoopJobs jobs(&upstream);
