@@ -1,7 +1,8 @@
-// Gives the heap's free memory back to the system. The allocator keeps what many small buffers leave
-// behind, and nobody counts all of them: so a thread of its own looks at the heap now and then, and
-// trims it where much more is free in it than the last time left. It takes milliseconds, after a flood
-// of gigabytes more, and holds the allocator's locks one by one: a share of time is never exceeded.
+// Gives the heap's free memory back to the system. The allocator keeps what many small buffers
+// leave behind, and nobody counts all of them: so a thread of its own looks at the heap now and
+// then, and trims it where much more is free in it than the last trim left. A trim takes
+// milliseconds, after a flood of gigabytes more, and holds the allocator's locks one by one: looks
+// and trims never take more than a share of the time.
 //
 // Thread: any.
 #pragma once
