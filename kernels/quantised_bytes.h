@@ -15,12 +15,15 @@ namespace tutti::kernels {
 
 // Strips of kernels/quantised_source.h are filled up to a multiple of so many inputs.
 inline constexpr int64_t kStripMultiple = 32;
+// Inputs of an inner scale.
+inline constexpr int64_t kInnerInputs = 16;
 // Outputs that lie together.
 inline constexpr int64_t kQuantisedColumns = 64;
 
 constexpr int64_t CodeBits(CodeKind kind) {
-  return kind == CodeKind::kInt4 || kind == CodeKind::kE2m1 ? 4 : 8;
+  return kind == CodeKind::kInt8 || kind == CodeKind::kE4m3 ? 8 : 4;
 }
+constexpr bool HasInnerScales(CodeKind kind) { return kind == CodeKind::kNvfp4; }
 
 // How the inputs of a matrix are divided.
 struct StripCounts {
@@ -37,12 +40,24 @@ constexpr int64_t FilledUp(int64_t inputs) {
   return (inputs + kStripMultiple - 1) / kStripMultiple * kStripMultiple;
 }
 
-// Of the leaf [begin, end) of a matrix with `in` inputs, in groups of `group_size`: in order, or of
-// any inputs (`any_order`). Then of a leaf that is not the whole matrix the most that there can be.
-inline StripCounts CountStrips(int64_t in, int64_t group_size, bool any_order, int64_t begin,
-                               int64_t end) {
+// The groups of inputs that share a scale.
+struct GroupShape {
+  CodeKind kind = CodeKind::kInt4;
+  int64_t size = 0;  // of a kind with inner scales all inputs
+  bool any_order = false;
+};
+
+// Of the leaf [begin, end) of a matrix with `in` inputs, in groups that are in order, or of any
+// inputs. Then of a leaf that is not the whole matrix the most that there can be.
+inline StripCounts CountStrips(int64_t in, GroupShape group, int64_t begin, int64_t end) {
   StripCounts counts;
-  if (any_order && end - begin < in) {
+  const int64_t group_size = group.size;
+  if (HasInnerScales(group.kind)) {
+    if (begin == end) return counts;
+    const int64_t inner = (end + kInnerInputs - 1) / kInnerInputs - begin / kInnerInputs;
+    return {.strips = 1, .padded = FilledUp(inner * kInnerInputs)};
+  }
+  if (group.any_order && end - begin < in) {
     counts.strips = std::min((in + group_size - 1) / group_size, end - begin);
     counts.padded =
         (end - begin + (kStripMultiple - 1) * counts.strips) / kStripMultiple * kStripMultiple;
@@ -61,7 +76,9 @@ constexpr int64_t QuantisedBytes(CodeKind kind, DType scale_type, bool has_zeros
                                  StripCounts counts) {
   const int64_t groups = (rows + kQuantisedColumns - 1) / kQuantisedColumns;
   const int64_t beside = DTypeBytes(scale_type) + (has_zeros ? 1 : 0);
-  return groups * kQuantisedColumns * (counts.strips * beside + counts.padded * CodeBits(kind) / 8);
+  const int64_t inner = HasInnerScales(kind) ? counts.padded / kInnerInputs : 0;
+  return groups * kQuantisedColumns *
+         (counts.strips * beside + inner + counts.padded * CodeBits(kind) / 8);
 }
 
 }  // namespace tutti::kernels

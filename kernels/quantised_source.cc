@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <utility>
 
 namespace tutti::kernels {
 namespace {
@@ -23,6 +24,27 @@ float E2m1Value(uint8_t code) {
   return (code & 8) != 0 ? -kMagnitudes[code & 7] : kMagnitudes[code & 7];
 }
 
+// Fills up the inputs of each inner scale.
+void FillUpInner(const QuantisedSource& source, Strips* strips) {
+  std::vector<int32_t> filled;
+  for (Strip& strip : strips->strips) {
+    const auto begin = static_cast<int64_t>(filled.size());
+    for (int64_t i = strip.begin; i < strip.begin + strip.count; ++i) {
+      const int32_t input = strips->order[static_cast<size_t>(i)];
+      const bool next =
+          i > strip.begin &&
+          source.inner_of(input) != source.inner_of(strips->order[static_cast<size_t>(i - 1)]);
+      while (next && (static_cast<int64_t>(filled.size()) - begin) % kInnerInputs != 0) {
+        filled.push_back(-1);
+      }
+      filled.push_back(input);
+    }
+    strip.begin = begin;
+    strip.count = static_cast<int64_t>(filled.size()) - begin;
+  }
+  strips->order = std::move(filled);
+}
+
 }  // namespace
 
 float CodeValue(CodeKind kind, uint8_t code, uint8_t zero) {
@@ -31,12 +53,15 @@ float CodeValue(CodeKind kind, uint8_t code, uint8_t zero) {
     case CodeKind::kInt8:
       return static_cast<float>(static_cast<int>(code) - static_cast<int>(zero));
     case CodeKind::kE2m1:
+    case CodeKind::kNvfp4:
       return E2m1Value(code);
     case CodeKind::kE4m3:
       return E4m3Value(code);
   }
   return 0;
 }
+
+float InnerScale(uint8_t code) { return E4m3Value(code); }
 
 int64_t QuantisedSource::out_features() const {
   int64_t rows = 0;
@@ -50,7 +75,8 @@ int64_t Strips::padded() const {
   return inputs;
 }
 
-Strips StripsOf(std::span<const int64_t> leaf_begin, std::span<const int32_t> group_of) {
+Strips StripsOf(const QuantisedSource& source, std::span<const int64_t> leaf_begin,
+                std::span<const int32_t> group_of) {
   Strips found;
   found.order.resize(group_of.size());
   std::iota(found.order.begin(), found.order.end(), 0);
@@ -70,6 +96,7 @@ Strips StripsOf(std::span<const int64_t> leaf_begin, std::span<const int32_t> gr
     }
     found.leaf_begin.push_back(static_cast<int64_t>(found.strips.size()));
   }
+  if (HasInnerScales(source.kind)) FillUpInner(source, &found);
   found.in_order = std::is_sorted(found.order.begin(), found.order.end());
   return found;
 }

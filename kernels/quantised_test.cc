@@ -9,9 +9,10 @@
 namespace tutti::kernels {
 namespace {
 
-constexpr CodeKind kKinds[] = {CodeKind::kInt4, CodeKind::kInt8, CodeKind::kE2m1, CodeKind::kE4m3};
+constexpr CodeKind kKinds[] = {CodeKind::kInt4, CodeKind::kInt8, CodeKind::kE2m1, CodeKind::kE4m3,
+                               CodeKind::kNvfp4};
 const char* NameOf(CodeKind kind) {
-  constexpr const char* kNames[] = {"int4", "int8", "e2m1", "e4m3"};
+  constexpr const char* kNames[] = {"int4", "int8", "e2m1", "e4m3", "nvfp4"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -40,7 +41,12 @@ class Codes {
       const int64_t most = shape.kind == CodeKind::kInt4 ? 15 : 255;
       zeros_.push_back(static_cast<uint8_t>(random.Between(0, most)));
     }
+    // Every positive number of e4m3.
+    for (int64_t i = 0; i < shape.out * inner_stride(); ++i) {
+      inner_.push_back(static_cast<uint8_t>(random.Between(1, 0x7e)));
+    }
   }
+  int64_t inner_stride() const { return shape_.in / kInnerInputs + 3; }
   int64_t stride() const { return shape_.in + 5; }
 
   // Rows [first, first + rows) of inputs [begin, end).
@@ -53,6 +59,8 @@ class Codes {
     part.scales = scales_.data() + first * part.group_stride * DTypeBytes(shape_.scale_type);
     part.zeros = shape_.zeros ? zeros_.data() + first * part.group_stride : nullptr;
     part.group_of = std::span(group_of_).subspan(static_cast<size_t>(begin));
+    if (HasInnerScales(shape_.kind)) part.inner = inner_.data() + first * inner_stride();
+    part.inner_stride = inner_stride();
     return part;
   }
   QuantisedSource Source(std::vector<int64_t> leaves = {}) const {
@@ -79,7 +87,7 @@ class Codes {
   const Shape shape_;
   const std::vector<int32_t> group_of_;
   int64_t groups_ = 0;
-  std::vector<uint8_t> codes_, zeros_;
+  std::vector<uint8_t> codes_, zeros_, inner_;
   std::vector<std::byte> scales_;
 };
 
@@ -234,10 +242,12 @@ TEST_P(QuantisedTest, RowsDoNotSeeEachOtherOrTheThreads) {
 TEST_P(QuantisedTest, LeavesAddUpInTheTreeThatRanksUse) {
   constexpr int64_t kIn = 800, kOut = 70;
   const std::vector<int64_t> leaves = {0, 100, 210, 300, 395, 500, 600, 690, kIn};
-  for (const bool ordered : {false, true}) {
-    const auto groups = GroupsOf(kIn, 160);
-    const Codes codes({kOut, kIn, CodeKind::kInt8, DType::kF16, true},
-                      ordered ? Shuffled(groups, 9) : groups, 4);
+  enum class Groups : uint8_t { kInOrder, kOfAnyOrder, kWithInnerScales };
+  for (const Groups what : {Groups::kInOrder, Groups::kOfAnyOrder, Groups::kWithInnerScales}) {
+    const bool inner = what == Groups::kWithInnerScales;
+    const auto groups = GroupsOf(kIn, inner ? kIn : 160);
+    const Codes codes({kOut, kIn, inner ? CodeKind::kNvfp4 : CodeKind::kInt8, DType::kF16, !inner},
+                      what == Groups::kOfAnyOrder ? Shuffled(groups, 9) : groups, 4);
     Matrix in = WildRows(4, kIn, 8);
     Matrix whole = Product(*tested_, in, **tested_->PackQuantised(codes.Source(leaves)));
     std::vector<Matrix> part;
@@ -245,6 +255,7 @@ TEST_P(QuantisedTest, LeavesAddUpInTheTreeThatRanksUse) {
       const int64_t begin = leaves[2 * rank], end = leaves[2 * rank + 2];
       QuantisedSource source = codes.Source({0, leaves[2 * rank + 1] - begin, end - begin});
       source.in_features = end - begin;
+      source.first_input = begin;
       source.parts = {codes.Part(0, kOut, begin)};
       source.parts[0].group_of = source.parts[0].group_of.first(static_cast<size_t>(end - begin));
       part.emplace_back(4, kOut);
@@ -254,7 +265,8 @@ TEST_P(QuantisedTest, LeavesAddUpInTheTreeThatRanksUse) {
     for (int64_t r = 0; r < 4; ++r) {
       for (int64_t n = 0; n < kOut; ++n) {
         ASSERT_EQ((part[0].at(r, n) + part[1].at(r, n)) + (part[2].at(r, n) + part[3].at(r, n)),
-                  whole.at(r, n));
+                  whole.at(r, n))
+            << static_cast<int>(what);
       }
     }
   }
@@ -293,6 +305,10 @@ TEST_P(QuantisedTest, HoldsCodesInTheirBits) {
             256 * (1024 / 2 + 8 * 3));
   EXPECT_EQ(bytes(Codes({256, 1024, CodeKind::kE4m3, DType::kF32, false}, groups, 1)),
             256 * (1024 + 8 * 4));
+  // Inner scales of 8 bits for each 16, and one of 32.
+  EXPECT_EQ(
+      bytes(Codes({256, 1024, CodeKind::kNvfp4, DType::kF32, false}, GroupsOf(1024, 1024), 1)),
+      256 * (1024 / 2 + 1024 / 16 + 4));
   QuantisedSource planned = Codes({1, 32, CodeKind::kInt4}, GroupsOf(32, 32), 1).Source();
   const Codes kept({1, 32, CodeKind::kInt4}, GroupsOf(32, 32), 1);
   planned = kept.Source();
@@ -319,6 +335,9 @@ TEST_P(QuantisedTest, RefusesBadSources) {
   source.kind = CodeKind::kE2m1;
   source.parts[0].zeros = zeros;
   EXPECT_EQ(code(source), absl::StatusCode::kInvalidArgument) << "zero points of floats";
+  source.parts[0].zeros = nullptr;
+  source.kind = CodeKind::kNvfp4;
+  EXPECT_EQ(code(source), absl::StatusCode::kInvalidArgument) << "no inner scales";
 }
 
 INSTANTIATE_KERNEL_TEST(QuantisedTest);
@@ -338,6 +357,13 @@ TEST(CodeValueTest, EveryCodeIsExactInBf16) {
   EXPECT_EQ(CodeValue(CodeKind::kE4m3, 0x01, 0), 0x1p-9f);
   EXPECT_EQ(CodeValue(CodeKind::kE2m1, 15, 0), -6);
   EXPECT_EQ(CodeValue(CodeKind::kInt4, 0, 15), -15);
+  for (int code = 0; code < 16; ++code) {
+    for (int inner = 1; inner < 0x7f; ++inner) {
+      const float value = CodeValue(CodeKind::kNvfp4, static_cast<uint8_t>(code), 0) *
+                          InnerScale(static_cast<uint8_t>(inner));
+      ASSERT_EQ(RoundTo(DType::kBF16, value), value);
+    }
+  }
 }
 
 }  // namespace

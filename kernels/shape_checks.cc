@@ -30,6 +30,9 @@ std::string PartFault(const QuantisedSource& source, const QuantisedPart& part) 
   if (part.zeros != nullptr && !IsInteger(source.kind)) {
     return "zero points beside codes that are no integers";
   }
+  if (HasInnerScales(source.kind) && part.inner == nullptr && part.rows > 0) {
+    return "a part has no inner scales";
+  }
   const auto bad = [&](int32_t group) { return group < 0 || group >= source.groups; };
   if (std::any_of(part.group_of.begin(), part.group_of.end(), bad)) {
     return absl::StrCat("an input of a group beyond the ", source.groups);

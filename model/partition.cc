@@ -341,12 +341,15 @@ int64_t QuantisedProductBytes(const ModelConfig& config, Role role,
     last = whole ? kLeaves : (rank + 1) * kLeaves / ranks;
   }
   const int64_t in = leaves.back();
-  const int64_t group = quant.block_columns > 0 ? quant.block_columns
-                        : quant.group_size > 0  ? quant.group_size
-                                                : in;
+  kernels::GroupShape group = {.kind = quant.kind(), .size = in, .any_order = quant.any_order};
+  if (quant.block_columns > 0) {
+    group.size = quant.block_columns;
+  } else if (quant.group_size > 0) {
+    group.size = quant.group_size;
+  }
   kernels::StripCounts counts;
   for (int leaf = first; leaf < last; ++leaf) {
-    counts += kernels::CountStrips(in, group, quant.any_order, leaves[leaf], leaves[leaf + 1]);
+    counts += kernels::CountStrips(in, group, leaves[leaf], leaves[leaf + 1]);
   }
   const auto bytes = [&](int64_t held) {
     return kernels::QuantisedBytes(quant.kind(), quant.scale_type, quant.has_zeros(), held, counts);

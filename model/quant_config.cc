@@ -12,10 +12,9 @@
 namespace tutti::model {
 namespace {
 
-
 constexpr int64_t kGroupSizeMax = 1 << 20;
 constexpr char kInstead[] =
-    "; supported: GPTQ and AWQ of 4 bits (GPTQ of 8), FP8, compressed-tensors, MXFP4";
+    "; supported: GPTQ and AWQ of 4 bits (GPTQ of 8), FP8, compressed-tensors, MXFP4, NVFP4";
 
 void ReadGroup(ConfigFields& fields, const char* name, QuantConfig* config) {
   config->group_size = fields.IntOr(name, -1, kGroupSizeMax, 128);
@@ -131,7 +130,6 @@ void ReadWeightsOfGroup(ConfigFields& fields, QuantConfig* config) {
 
 void ReadCompressedTensors(ConfigFields& fields, QuantConfig* config) {
   config->method = Method::kCompressedTensors;
-  config->scale_type = DType::kBF16;
   constexpr std::pair<std::string_view, PackedFormat> kFormats[] = {
       {"float-quantized", PackedFormat::kFloat},
       {"int-quantized", PackedFormat::kInt},
@@ -145,16 +143,16 @@ void ReadCompressedTensors(ConfigFields& fields, QuantConfig* config) {
   if (config->packed == PackedFormat::kNone) {
     fields.Unsupported(absl::StrCat("format ", Quoted(format), " is not supported", kInstead));
   }
+  const bool nvfp4 = config->packed == PackedFormat::kNvfp4;
+  config->scale_type = nvfp4 ? DType::kF32 : DType::kBF16;
   ReadWeightsOfGroup(fields, config);
   const bool packed = config->packed == PackedFormat::kPacked;
-  const bool fp4 = config->packed == PackedFormat::kMxfp4 || config->packed == PackedFormat::kNvfp4;
+  const bool fp4 = config->packed == PackedFormat::kMxfp4 || nvfp4;
   if (fields.status().ok() && config->bits != 8 && !(config->bits == 4 && (packed || fp4))) {
     fields.Unsupported(absl::StrCat(config->bits, " bits of ", format, " are not supported"));
   }
   // The groups that a format always has; none where scales are of outputs, blocks or all.
-  const int64_t group = config->packed == PackedFormat::kMxfp4   ? 32
-                        : config->packed == PackedFormat::kNvfp4 ? 16
-                                                                 : -1;
+  const int64_t group = nvfp4 ? 16 : fp4 ? 32 : -1;
   if (fields.status().ok() && !packed && config->group_size != group) {
     fields.Unsupported(
         absl::StrCat("group_size ", config->group_size, " of ", format,
@@ -172,6 +170,7 @@ void ReadModelOpt(ConfigFields& fields, QuantConfig* config) {
     config->bits = 4;
     config->packed = PackedFormat::kNvfp4;
     config->group_size = 16;
+    config->scale_type = DType::kF32;
   } else if (algorithm == "FP8") {
     config->bits = 8;
     config->packed = PackedFormat::kFloat;
@@ -194,16 +193,15 @@ kernels::CodeKind QuantConfig::kind() const {
     case Method::kCompressedTensors:
     case Method::kModelOpt:
       if (packed == PackedFormat::kFloat) return kernels::CodeKind::kE4m3;
-      if (packed == PackedFormat::kMxfp4 || packed == PackedFormat::kNvfp4) {
-        return kernels::CodeKind::kE2m1;
-      }
+      if (packed == PackedFormat::kMxfp4) return kernels::CodeKind::kE2m1;
+      if (packed == PackedFormat::kNvfp4) return kernels::CodeKind::kNvfp4;
   }
   return bits == 4 ? kernels::CodeKind::kInt4 : kernels::CodeKind::kInt8;
 }
 
 std::string DescribeQuantConfig(const QuantConfig& config) {
   constexpr const char* kMethods[] = {"GPTQ", "AWQ", "FP8", "compressed-tensors", "ModelOpt"};
-  constexpr const char* kKinds[] = {"int4", "int8", "e2m1", "e4m3"};
+  constexpr const char* kKinds[] = {"int4", "int8", "e2m1", "e4m3", "nvfp4"};
   std::string groups = "";
   if (config.block_rows > 0) {
     groups = absl::StrCat(", blocks of ", config.block_rows, " by ", config.block_columns);

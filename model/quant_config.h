@@ -28,7 +28,7 @@ enum class PackedFormat : uint8_t { kNone, kFloat, kInt, kPacked, kMxfp4, kNvfp4
 struct QuantConfig {
   Method method = Method::kGptq;
   int bits = 4;
-  int64_t group_size = 128;     // input columns of one scale; -1: all
+  int64_t group_size = 128;     // input columns of one scale (of NVFP4 an inner one); -1: all
   bool symmetric = true;        // the zero point is the middle of the codes
   bool zeros_less_one = false;  // GPTQ v1: zero points are stored less one
   int64_t block_rows = 0;       // FP8: of weight_scale_inv; 0: none
@@ -36,8 +36,8 @@ struct QuantConfig {
   PackedFormat packed = PackedFormat::kNone;
   // The inputs of a group may be any (desc_act, actorder): which, the tensors say.
   bool any_order = false;
-  // Activations are to be quantised too. (Those of FP8 checkpoints are not: kernels multiply such
-  // weights by activations as they are.)
+  // Activations are to be quantised too. (Those of FP8 and NVFP4 checkpoints are not: kernels
+  // multiply such weights by activations as they are.)
   bool quantises_activations = false;
   // The type of the scales as they are held: known when the tensors are.
   DType scale_type = DType::kF16;
@@ -47,7 +47,7 @@ struct QuantConfig {
   // Whether each group has a zero point of its own; AWQ's files have them also where all are the
   // middle of the codes ("zero_point": false).
   bool has_zeros() const {
-    return kind() < kernels::CodeKind::kE2m1 && (!symmetric || method == Method::kAwq);
+    return kernels::IsInteger(kind()) && (!symmetric || method == Method::kAwq);
   }
 };
 

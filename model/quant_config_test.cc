@@ -57,6 +57,14 @@ TEST(QuantConfigTest, WhatIsPublished) {
   EXPECT_FALSE(packed.symmetric);
   EXPECT_EQ(Must(R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})").packed,
             PackedFormat::kNvfp4);
+  const QuantConfig nvfp4 = Must(R"({"quant_method": "compressed-tensors",
+      "format": "nvfp4-pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
+      "input_activations": {"num_bits": 4, "type": "float", "strategy": "tensor_group",
+      "group_size": 16, "dynamic": "local"}, "weights": {"num_bits": 4, "type": "float",
+      "strategy": "tensor_group", "group_size": 16, "symmetric": true}}}})");
+  EXPECT_EQ(nvfp4.kind(), kernels::CodeKind::kNvfp4);
+  EXPECT_EQ(nvfp4.scale_type, DType::kF32) << "of the whole";
+  EXPECT_FALSE(nvfp4.quantises_activations) << "weights alone";
 }
 
 TEST(QuantConfigTest, OthersAreRefusedByName) {

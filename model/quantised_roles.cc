@@ -82,7 +82,7 @@ class RoleFinder {
     TUTTI_ASSIGN_OR_RETURN(
         const QuantisedMatrix matrix,
         FindQuantisedMatrix(find, prefix, *config_.quant, spec.tensor_rows, spec.shape[1]));
-    const DType scales = HeldScaleType(matrix.Find(QuantPart::kScales)->tensor->dtype);
+    const DType scales = HeldScaleType(*config_.quant, matrix);
     if (quantised_ == 0) config_.quant->scale_type = scales;
     if (config_.quant->scale_type == scales) return absl::OkStatus();
     return absl::UnimplementedError(absl::StrCat(what,
@@ -102,10 +102,8 @@ uint32_t UsualQuantisedRoles() { return kInLayers; }
 absl::Status CheckServedFormat(const QuantConfig& config, const std::string& where) {
   constexpr char kInstead[] =
       "; what loads: GPTQ and AWQ, compressed-tensors of pack-quantized int4 and int8, "
-      "float-quantized and mxfp4, FP8 by blocks; or the model's checkpoint in bf16";
-  if (config.packed == PackedFormat::kNvfp4) {
-    return absl::UnimplementedError(absl::StrCat(where, ": NVFP4 is not served yet", kInstead));
-  }
+      "float-quantized, mxfp4 and nvfp4, FP8 by blocks, NVFP4 of ModelOpt; or the model's "
+      "checkpoint in bf16";
   if (config.packed == PackedFormat::kInt) {
     return absl::UnimplementedError(
         absl::StrCat(where,

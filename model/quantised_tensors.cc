@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kernels/quantised_bytes.h"
 #include "model/json_document.h"
 
 namespace tutti::model {
@@ -269,7 +270,10 @@ Range Whole(Range range, int64_t per_element) {
 
 }  // namespace
 
-DType HeldScaleType(StoredType type) { return ComputeType(type).value_or(DType::kBF16); }
+DType HeldScaleType(const QuantConfig& config, const QuantisedMatrix& matrix) {
+  if (kernels::HasInnerScales(config.kind())) return DType::kF32;
+  return ComputeType(matrix.Find(QuantPart::kScales)->tensor->dtype).value_or(DType::kBF16);
+}
 
 absl::Status RefuseTensor(std::string_view tensor, std::string_view why) {
   return absl::InvalidArgumentError(

@@ -74,8 +74,9 @@ absl::StatusOr<QuantisedMatrix> FindQuantisedMatrix(TensorFinder find, const std
 std::vector<StoredPart> PartsOf(const QuantisedMatrix& matrix, const QuantConfig& config,
                                 Range rows, Range cols);
 
-// The type in which scales stored in this one are held: powers of two exactly in bf16.
-DType HeldScaleType(StoredType type);
+// The type in which a matrix's scales are held: powers of two exactly in bf16. Of NVFP4 that of
+// the scale of the whole, as its inner ones are codes.
+DType HeldScaleType(const QuantConfig& config, const QuantisedMatrix& matrix);
 
 // INVALID_ARGUMENT "tensor "NAME": why".
 absl::Status RefuseTensor(std::string_view tensor, std::string_view why);

@@ -11,8 +11,12 @@ void QuantMatrix::Dequantise(int64_t n, float* row) const {
         zeros.empty() ? kernels::MiddleZero(kind) : zeros[static_cast<size_t>(group)];
     const uint8_t code = codes[static_cast<size_t>(n * in + k)];
     const float scale = kernels::LoadAsF32(scales.data(), scale_type, group);
-    const float value = kernels::CodeValue(kind, code, zero) * scale;
-    row[k] = value * tensor_scale;
+    float value = kernels::CodeValue(kind, code, zero);
+    if (!inner.empty()) {
+      const int64_t at = n * inner_stride() + (first_input + k) / kernels::kInnerInputs;
+      value *= kernels::InnerScale(inner[static_cast<size_t>(at)]);
+    }
+    row[k] = value * scale;
   }
 }
 
@@ -25,6 +29,8 @@ kernels::QuantisedPart QuantMatrix::Rows(int64_t first, int64_t rows, int64_t st
   part.zeros = zeros.empty() ? nullptr : zeros.data() + first * groups;
   part.group_stride = step * groups;
   part.group_of = group_of;
+  part.inner = inner.empty() ? nullptr : inner.data() + first * inner_stride();
+  part.inner_stride = step * inner_stride();
   return part;
 }
 

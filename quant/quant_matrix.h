@@ -3,6 +3,8 @@
 //
 //   weight[n][k] = scale[n][group of k] * (value of code[n][k] - zero[n][group of k])
 //
+// and of NVFP4 scale[n] * (value of code[n][k] * inner scale[n][k / 16]).
+//
 // A value less its zero point is exact in bf16, and its product with a scale of 16 bits in f32.
 //
 // Thread: constant once read (quant_reader.h); any.
@@ -27,8 +29,10 @@ struct QuantMatrix {
   DType scale_type = DType::kF32;
   std::vector<std::byte> scales;  // [out, groups]
   std::vector<int32_t> group_of;  // [in]
-  float tensor_scale = 1;         // of the whole, which multiplies finished sums
+  int64_t first_input = 0;        // of the whole matrix
+  std::vector<uint8_t> inner;     // [out, inputs of the whole matrix / 16]; empty: none
 
+  int64_t inner_stride() const { return out == 0 ? 0 : static_cast<int64_t>(inner.size()) / out; }
   // Row n as f32.  `row`: [in]
   void Dequantise(int64_t n, float* row) const;
   // Rows [first, first + rows), every `step`-th, for a backend.  REQUIRES: this outlives it

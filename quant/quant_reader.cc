@@ -41,7 +41,7 @@ absl::Status DecodeScales(const Decoding& decoding, QuantMatrix* to) {
   const std::string name = decoding.NameOf(QuantPart::kScales);
   const bool by_input = decoding.config.method == model::Method::kGptq ||
                         decoding.config.method == model::Method::kAwq;
-  to->scale_type = model::HeldScaleType(type);
+  to->scale_type = model::HeldScaleType(decoding.config, decoding.matrix);
   to->scales.resize(static_cast<size_t>(to->out * to->groups * DTypeBytes(to->scale_type)));
   const int64_t first = (by_input ? read.stored.cols : read.stored.rows).begin;
   for (int64_t n = 0; n < to->out; ++n) {
@@ -52,6 +52,33 @@ absl::Status DecodeScales(const Decoding& decoding, QuantMatrix* to) {
       TUTTI_RETURN_IF_ERROR(CheckScale(name, index, scale));
       kernels::StoreFromF32(to->scales.data(), to->scale_type, n * to->groups + g, scale);
     }
+  }
+  return absl::OkStatus();
+}
+
+// [rows, scales of 16 inputs] of one group of all inputs, whose scale is that of the whole: by it
+// compressed-tensors divides and ModelOpt multiplies.
+absl::Status DecodeInnerScales(const Decoding& decoding, QuantMatrix* to) {
+  const std::string name = decoding.NameOf(QuantPart::kWhole);
+  const ReadPart& read = *decoding.Find(QuantPart::kWhole);
+  const float stored = ScaleAt(read.bytes, read.stored.tensor->dtype, 0);
+  TUTTI_RETURN_IF_ERROR(CheckScale(name, 0, stored));
+  const float whole = name.ends_with("weight_global_scale") ? 1 / stored : stored;
+  if (!std::isfinite(whole)) {
+    return RefuseTensor(name, absl::StrCat("is ", stored, ", too small to divide by"));
+  }
+  to->groups = 1;
+  to->scale_type = model::HeldScaleType(decoding.config, decoding.matrix);
+  to->scales.resize(static_cast<size_t>(to->out * DTypeBytes(to->scale_type)));
+  for (int64_t n = 0; n < to->out; ++n) {
+    kernels::StoreFromF32(to->scales.data(), to->scale_type, n, whole);
+  }
+  to->group_of.assign(static_cast<size_t>(to->in), 0);
+  for (const std::byte code : decoding.Find(QuantPart::kScales)->bytes) {
+    const auto index = static_cast<int64_t>(to->inner.size());
+    to->inner.push_back(static_cast<uint8_t>(code));
+    const float scale = ScaleAt(std::span(&code, 1), StoredType::kF8E4M3, 0);
+    TUTTI_RETURN_IF_ERROR(CheckScale(decoding.NameOf(QuantPart::kScales), index, scale));
   }
   return absl::OkStatus();
 }
@@ -102,19 +129,6 @@ absl::Status DecodeGroups(const Decoding& decoding, QuantMatrix* to) {
                                                             : all[static_cast<size_t>(k)]));
   }
   return absl::OkStatus();
-}
-
-// The scale of the whole, by which compressed-tensors divides and ModelOpt multiplies.
-absl::Status DecodeWhole(const Decoding& decoding, QuantMatrix* to) {
-  const ReadPart* const read = decoding.Find(QuantPart::kWhole);
-  if (read == nullptr) return absl::OkStatus();
-  const std::string name = decoding.NameOf(QuantPart::kWhole);
-  const float whole = ScaleAt(read->bytes, read->stored.tensor->dtype, 0);
-  TUTTI_RETURN_IF_ERROR(CheckScale(name, 0, whole));
-  const bool divides = name.ends_with("weight_global_scale");
-  to->tensor_scale = divides ? 1 / whole : whole;
-  if (std::isfinite(to->tensor_scale)) return absl::OkStatus();
-  return RefuseTensor(name, absl::StrCat("is ", whole, ", too small to divide by"));
 }
 
 absl::Status CheckShape(const Decoding& decoding) {
@@ -218,9 +232,13 @@ absl::StatusOr<QuantMatrix> DecodeQuantMatrix(const model::QuantisedMatrix& matr
   made.in = cols.size();
   made.groups = matrix.groups;
   TUTTI_RETURN_IF_ERROR(CheckShape(decoding));
-  TUTTI_RETURN_IF_ERROR(DecodeGroups(decoding, &made));
-  TUTTI_RETURN_IF_ERROR(DecodeScales(decoding, &made));
-  TUTTI_RETURN_IF_ERROR(DecodeWhole(decoding, &made));
+  made.first_input = cols.begin;
+  if (kernels::HasInnerScales(made.kind)) {
+    TUTTI_RETURN_IF_ERROR(DecodeInnerScales(decoding, &made));
+  } else {
+    TUTTI_RETURN_IF_ERROR(DecodeGroups(decoding, &made));
+    TUTTI_RETURN_IF_ERROR(DecodeScales(decoding, &made));
+  }
   TUTTI_ASSIGN_OR_RETURN(made.zeros, DecodeZeros(decoding));
   made.codes.resize(static_cast<size_t>(made.out * made.in));
   if (!made.codes.empty()) TUTTI_RETURN_IF_ERROR(DecodeCodes(decoding, made.codes.data()));

@@ -169,6 +169,40 @@ TEST(QuantReaderTest, FourBitFloats) {
   EXPECT_THAT(Said(made, mx), HasSubstr("not of powers of two"));
 }
 
+TEST(QuantReaderTest, InnerScalesAreNumbers) {
+  const QuantConfig nv = {.method = Method::kCompressedTensors, .packed = PackedFormat::kNvfp4};
+  Made made;
+  made.Add<uint8_t>("x.weight_packed", StoredType::kU8, {2, 16}, std::vector<uint8_t>(32, 0x22));
+  made.Add<float>("x.weight_global_scale", StoredType::kF32, {1}, {4});
+  const auto with = [&](const std::vector<uint8_t>& scales) {
+    made.Add<uint8_t>("x.weight_scale", StoredType::kF8E4M3, {2, 2}, scales);
+    return Said(made, nv);
+  };
+  ASSERT_EQ(with({0x38, 0x40, 0x01, 0x7E}), "read");
+  std::vector<float> row(32);
+  const auto matrix = *ReadQuantMatrix(made, "x", nv);
+  matrix.Dequantise(1, row.data());
+  EXPECT_EQ(row[15], 0x1p-9f / 4) << "it divides";
+  EXPECT_EQ(row[16], 448.f / 4);
+  for (const uint8_t bad : {0x00, 0x7F, 0xFF, 0x80, 0xB8}) {
+    EXPECT_THAT(with({0x38, 0x38, bad, 0x38}), HasSubstr("\"x.weight_scale\": element 2 is"));
+  }
+  for (const float bad : {0.f, -1.f, INFINITY, NAN}) {
+    made.Add<float>("x.weight_global_scale", StoredType::kF32, {1}, {bad});
+    EXPECT_THAT(with({0x38, 0x38, 0x38, 0x38}), HasSubstr("which is no scale")) << bad;
+  }
+  made.Add<float>("x.weight_global_scale", StoredType::kF32, {2}, {1, 1});
+  EXPECT_THAT(with({0x38, 0x38, 0x38, 0x38}),
+              HasSubstr("\"x.weight_global_scale\": has shape [2]"));
+  made.Add<float>("x.weight_global_scale", StoredType::kF32, {1}, {4});
+  made.Add<uint8_t>("x.weight_scale", StoredType::kF8E4M3, {2, 1}, {0x38, 0x38});
+  EXPECT_THAT(Said(made, nv), HasSubstr("\"x.weight_scale\": has shape [2, 1], expected [2, 2]"));
+  made.Add<uint8_t>("x.weight_scale", StoredType::kU8, {2, 2}, {127, 127, 127, 127});
+  EXPECT_THAT(Said(made, nv), HasSubstr("\"x.weight_scale\": has dtype U8, expected F8_E4M3"));
+  made.Remove("x.weight_scale");
+  EXPECT_THAT(Said(made, nv), HasSubstr("\"x.weight_scale\": is missing"));
+}
+
 // ---- against files of the formats' own packers
 
 // Every part that a rank may read is that of the whole.
@@ -209,6 +243,19 @@ void ExpectParts(const TensorSource& source, const QuantConfig& config, const Qu
       }
     }
   }
+}
+
+TEST(QuantReaderTest, PartsWithInnerScalesAreThoseOfTheWhole) {
+  const QuantConfig nv = {
+      .method = Method::kModelOpt, .packed = PackedFormat::kNvfp4, .scale_type = DType::kF32};
+  Made made;
+  std::vector<uint8_t> codes, scales;
+  for (int i = 0; i < 6 * 32; ++i) codes.push_back(static_cast<uint8_t>(37 * i));
+  for (int i = 0; i < 6 * 4; ++i) scales.push_back(static_cast<uint8_t>(1 + 5 * i));
+  made.Add<uint8_t>("x.weight", StoredType::kU8, {6, 32}, codes);
+  made.Add<uint8_t>("x.weight_scale", StoredType::kF8E4M3, {6, 4}, scales);
+  made.Add<float>("x.weight_scale_2", StoredType::kF32, {}, {0.3f});
+  ExpectParts(made, nv, *ReadQuantMatrix(made, "x", nv), "inner scales");
 }
 
 std::string Sha256(const std::string& bytes) {

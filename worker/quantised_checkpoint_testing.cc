@@ -18,6 +18,7 @@
 #include "model/config_json.h"
 #include "model/quantised_roles.h"
 #include "model/weight_map.h"
+#include "worker/plain_checkpoint_testing.h"
 
 namespace tutti::worker {
 namespace {
@@ -29,39 +30,6 @@ using model::QuantConfig;
 using model::StoredType;
 using nlohmann::json;
 
-struct Tensor {
-  model::TensorInfo info;
-  std::string data;
-};
-
-class File {
- public:
-  template <typename Value>
-  void Add(const std::string& name, StoredType type, std::vector<int64_t> shape,
-           const std::vector<Value>& values) {
-    Tensor tensor;
-    tensor.info.name = name;
-    tensor.info.dtype = type;
-    tensor.info.shape = std::move(shape);
-    tensor.data.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Value));
-    tensor.info.bytes = static_cast<int64_t>(tensor.data.size());
-    tensors_.push_back(std::move(tensor));
-  }
-  void Write(const std::string& folder, const json& config) const {
-    std::filesystem::create_directories(folder);
-    std::vector<model::TensorInfo> infos;
-    for (const Tensor& tensor : tensors_) infos.push_back(tensor.info);
-    std::ofstream file(folder + "/model.safetensors", std::ios::binary);
-    file << model::MakeSafetensorsHeader(infos);
-    for (const Tensor& tensor : tensors_) file << tensor.data;
-    std::ofstream(folder + "/config.json") << config.dump(1);
-    CHECK(file.good());
-  }
-
- private:
-  std::vector<Tensor> tensors_;
-};
-
 // One matrix on its way to codes.
 struct Coded {
   int64_t out = 0, in = 0, groups = 1;
@@ -70,45 +38,55 @@ struct Coded {
   std::vector<float> scales;      // [out, groups], rounded
   std::vector<int32_t> zeros;     // [out, groups]
   std::vector<uint8_t> codes;     // [out, in]
+  float whole = 1;                // NVFP4: what scales are multiples of, in e4m3
 };
 
-float RoundScale(const QuantConfig& config, float scale) {
+uint8_t NearestCode(CodeKind kind, float value, int32_t zero) {
+  const int codes = 1 << kernels::CodeBits(kind);
+  if (kernels::IsInteger(kind)) {
+    const long code = std::lround(value) + zero;
+    return static_cast<uint8_t>(std::clamp<long>(code, 0, codes - 1));
+  }
+  uint8_t best = 0;
+  float distance = INFINITY;
+  for (int code = 0; code < codes; ++code) {
+    if (kind == CodeKind::kE4m3 && (code & 0x7f) == 0x7f) continue;
+    const float off = std::abs(kernels::CodeValue(kind, static_cast<uint8_t>(code), 0) - value);
+    if (off < distance) distance = off, best = static_cast<uint8_t>(code);
+  }
+  return best;
+}
+// The inner scale that is nearest; none is 0.
+uint8_t InnerCode(float scale) {
+  return std::max<uint8_t>(1, NearestCode(CodeKind::kE4m3, scale, 0));
+}
+
+float RoundScale(const QuantConfig& config, float whole, float scale) {
+  if (config.packed == PackedFormat::kNvfp4) {
+    return kernels::InnerScale(InnerCode(scale / whole)) * whole;
+  }
   if (!(scale > 0)) return 1;
   if (config.packed == PackedFormat::kMxfp4) return std::exp2(std::ceil(std::log2(scale)));
   const bool half = config.method == Method::kGptq || config.method == Method::kAwq;
   return kernels::RoundTo(half ? DType::kF16 : DType::kBF16, scale);
 }
 
-void ChooseScale(const QuantConfig& config, float least, float most, float* scale, int32_t* zero) {
+void ChooseScale(const QuantConfig& config, float whole, float least, float most, float* scale,
+                 int32_t* zero) {
   const float largest = std::max(std::abs(least), std::abs(most));
   const int codes = 1 << config.bits;
   *zero = 0;
   if (config.kind() == CodeKind::kE4m3) {
-    *scale = RoundScale(config, largest / 448);
-  } else if (config.kind() == CodeKind::kE2m1) {
-    *scale = RoundScale(config, largest / 6);
+    *scale = RoundScale(config, whole, largest / 448);
+  } else if (!kernels::IsInteger(config.kind())) {
+    *scale = RoundScale(config, whole, largest / 6);
   } else if (!config.has_zeros()) {
     *zero = codes / 2;
-    *scale = RoundScale(config, largest / static_cast<float>(codes / 2 - 1));
+    *scale = RoundScale(config, whole, largest / static_cast<float>(codes / 2 - 1));
   } else {
-    *scale = RoundScale(config, (most - least) / static_cast<float>(codes - 1));
+    *scale = RoundScale(config, whole, (most - least) / static_cast<float>(codes - 1));
     *zero = std::clamp(static_cast<int>(std::lround(-least / *scale)), 0, codes - 1);
   }
-}
-
-uint8_t NearestCode(CodeKind kind, int bits, float value, int32_t zero) {
-  if (kernels::IsInteger(kind)) {
-    const long code = std::lround(value) + zero;
-    return static_cast<uint8_t>(std::clamp<long>(code, 0, (1 << bits) - 1));
-  }
-  uint8_t best = 0;
-  float distance = INFINITY;
-  for (int code = 0; code < (1 << bits); ++code) {
-    if (kind == CodeKind::kE4m3 && (code & 0x7f) == 0x7f) continue;
-    const float off = std::abs(kernels::CodeValue(kind, static_cast<uint8_t>(code), 0) - value);
-    if (off < distance) distance = off, best = static_cast<uint8_t>(code);
-  }
-  return best;
 }
 
 Coded Quantise(const QuantConfig& config, int64_t out, int64_t in, std::vector<float> values,
@@ -119,6 +97,10 @@ Coded Quantise(const QuantConfig& config, int64_t out, int64_t in, std::vector<f
                                                 : in;
   coded.groups = (in + size - 1) / size;
   for (int64_t k = 0; k < in; ++k) coded.group_of.push_back(static_cast<int32_t>(k / size));
+  // The largest weight is 6 times the largest inner scale; its inverse is what a file has.
+  const auto [least_of_all, most_of_all] =
+      std::minmax_element(coded.values.begin(), coded.values.end());
+  coded.whole = 1 / (6 * 448 / std::max(-*least_of_all, *most_of_all));
   Random random(seed);
   for (int64_t k = in - 1; config.any_order && k > 0; --k) {
     std::swap(coded.group_of[static_cast<size_t>(k)],
@@ -140,15 +122,14 @@ Coded Quantise(const QuantConfig& config, int64_t out, int64_t in, std::vector<f
         }
       }
       const auto at = static_cast<size_t>(n * coded.groups + g);
-      ChooseScale(config, least, most, &coded.scales[at], &coded.zeros[at]);
+      ChooseScale(config, coded.whole, least, most, &coded.scales[at], &coded.zeros[at]);
     }
     for (int64_t k = 0; k < in; ++k) {
       const auto group =
           static_cast<size_t>(n * coded.groups + coded.group_of[static_cast<size_t>(k)]);
       float& value = coded.values[static_cast<size_t>(n * in + k)];
       const float scale = coded.scales[group];
-      const uint8_t code =
-          NearestCode(config.kind(), config.bits, value / scale, coded.zeros[group]);
+      const uint8_t code = NearestCode(config.kind(), value / scale, coded.zeros[group]);
       coded.codes[static_cast<size_t>(n * in + k)] = code;
       value =
           kernels::CodeValue(config.kind(), code, static_cast<uint8_t>(coded.zeros[group])) * scale;
@@ -190,14 +171,16 @@ std::vector<uint16_t> Rounded(DType type, const std::vector<float>& values) {
 
 class Writer {
  public:
-  Writer(const QuantConfig& config, const std::string& prefix, const Coded& coded, File* file)
+  Writer(const QuantConfig& config, const std::string& prefix, const Coded& coded,
+         CheckpointFile* file)
       : config_(config), prefix_(prefix), coded_(coded), file_(*file) {}
 
   void Write() {
     if (config_.method == Method::kGptq) return Gptq();
     if (config_.method == Method::kAwq) return Awq();
     if (config_.packed == PackedFormat::kPacked) return Packed();
-    if (config_.packed == PackedFormat::kMxfp4) return Mxfp4();
+    if (config_.packed == PackedFormat::kMxfp4) return Fp4();
+    if (config_.packed == PackedFormat::kNvfp4) return Fp4();
     Fp8();
   }
 
@@ -281,23 +264,31 @@ class Writer {
     file_.Add(Name(config_.method == Method::kFp8 ? "weight_scale_inv" : "weight_scale"),
               StoredType::kBF16, {blocks, coded_.groups}, Rounded(DType::kBF16, scales));
   }
-  void Mxfp4() {
+  void Fp4() {
+    const bool nv = config_.packed == PackedFormat::kNvfp4;
+    const bool model_opt = config_.method == Method::kModelOpt;
     std::vector<uint8_t> both, scales;
     for (int64_t i = 0; i < coded_.out * coded_.in; i += 2) {
       both.push_back(static_cast<uint8_t>(coded_.codes[static_cast<size_t>(i)] |
                                           coded_.codes[static_cast<size_t>(i) + 1] << 4));
     }
     for (const float scale : coded_.scales) {
-      scales.push_back(static_cast<uint8_t>(127 + std::ilogb(scale)));
+      scales.push_back(nv ? InnerCode(scale / coded_.whole)
+                          : static_cast<uint8_t>(127 + std::ilogb(scale)));
     }
-    file_.Add(Name("weight_packed"), StoredType::kU8, {coded_.out, coded_.in / 2}, both);
-    file_.Add(Name("weight_scale"), StoredType::kU8, {coded_.out, coded_.groups}, scales);
+    file_.Add(Name(model_opt ? "weight" : "weight_packed"), StoredType::kU8,
+              {coded_.out, coded_.in / 2}, both);
+    file_.Add(Name("weight_scale"), nv ? StoredType::kF8E4M3 : StoredType::kU8,
+              {coded_.out, coded_.groups}, scales);
+    if (!nv) return;
+    file_.Add(Name(model_opt ? "weight_scale_2" : "weight_global_scale"), StoredType::kF32, {1},
+              std::vector<float>{model_opt ? coded_.whole : 1 / coded_.whole});
   }
 
   const QuantConfig& config_;
   const std::string prefix_;
   const Coded& coded_;
-  File& file_;
+  CheckpointFile& file_;
 };
 
 std::string TextOf(const std::string& path) {
@@ -321,7 +312,7 @@ QuantisedCopy MakeQuantisedCopy(const std::string& from, const json& quantizatio
   CHECK(config.ok()) << config.status();
   const auto checkpoint = model::Checkpoint::Open(from);
   CHECK(checkpoint.ok()) << checkpoint.status();
-  File codes, plain;
+  CheckpointFile codes, plain;
   uint64_t seed = 1;
   for (const model::CheckpointTensor& tensor : model::ListCheckpointTensors(*config)) {
     const auto bytes = (*checkpoint)->Read(tensor.name);
@@ -347,42 +338,6 @@ QuantisedCopy MakeQuantisedCopy(const std::string& from, const json& quantizatio
   root["quantization_config"] = quantization;
   codes.Write(to + "/codes", root);
   return {to + "/codes", to + "/plain"};
-}
-
-std::string MakePlainModel(const std::string& to) {
-  const json root = {{"architectures", {"Qwen3ForCausalLM"}},
-                     {"model_type", "qwen3"},
-                     {"hidden_act", "silu"},
-                     {"hidden_size", 64},
-                     {"intermediate_size", 160},
-                     {"num_hidden_layers", 3},
-                     {"num_attention_heads", 8},
-                     {"num_key_value_heads", 2},
-                     {"head_dim", 16},
-                     {"vocab_size", 131},
-                     {"max_position_embeddings", 256},
-                     {"rms_norm_eps", 1e-6},
-                     {"rope_theta", 10000},
-                     {"tie_word_embeddings", true},
-                     {"eos_token_id", 2},
-                     {"torch_dtype", "float32"}};
-  const auto config = model::ParseModelConfig(root.dump(), "config.json");
-  CHECK(config.ok()) << config.status();
-  File file;
-  Random random(5);
-  for (const model::CheckpointTensor& tensor : model::ListCheckpointTensors(*config)) {
-    int64_t count = 1;
-    for (const int64_t side : tensor.shape) count *= side;
-    std::vector<float> values;
-    for (int64_t i = 0; i < count; ++i) {
-      const auto uniform = static_cast<float>(random.Uniform() * 2 - 1);
-      values.push_back(tensor.shape.size() == 1 ? 1 + uniform / 4 : uniform / 5);
-    }
-    file.Add(tensor.name, StoredType::kF32, tensor.shape, values);
-  }
-  const std::string folder = to + "/made";
-  file.Write(folder, root);
-  return folder;
 }
 
 }  // namespace tutti::worker

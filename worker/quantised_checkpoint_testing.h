@@ -21,7 +21,4 @@ struct QuantisedCopy {
 QuantisedCopy MakeQuantisedCopy(const std::string& from, const nlohmann::json& quantization,
                                 const std::string& to, const std::string& dtype = "float32");
 
-// A folder with a Qwen3 of three layers below `to`, whose sizes every format can divide.
-std::string MakePlainModel(const std::string& to);
-
 }  // namespace tutti::worker

@@ -14,6 +14,7 @@
 #include "model/checkpoint.h"
 #include "model/config_json.h"
 #include "model/fingerprint.h"
+#include "worker/plain_checkpoint_testing.h"
 #include "worker/quantised_checkpoint_testing.h"
 #include "worker/weights.h"
 

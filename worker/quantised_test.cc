@@ -16,6 +16,7 @@
 #include "quant/quantise.h"
 #include "quant/tensor_source.h"
 #include "worker/pipeline_testing.h"
+#include "worker/plain_checkpoint_testing.h"
 #include "worker/quantised_checkpoint_testing.h"
 
 namespace tutti::worker {
@@ -52,18 +53,25 @@ json Packed(int bits, int group, bool symmetric) {
                     {{"strategy", "group"}, {"group_size", group}, {"symmetric", symmetric}});
 }
 
+json Nvfp4() {
+  return Compressed("nvfp4-pack-quantized", 4,
+                    {{"strategy", "tensor_group"}, {"group_size", 16}, {"type", "float"}});
+}
+
 std::map<std::string, json> Formats() {
-  return {{"gptq4", GptqConfig(4, 32)},
-          {"gptq8", GptqConfig(8, -1)},
-          {"gptq4_any_order", GptqConfig(4, 32, true)},
-          {"gptq4_v2_asymmetric", GptqV2(16)},
-          {"awq", Awq(32)},
-          {"fp8_blocks", Fp8(48)},
-          {"fp8_rows", Compressed("float-quantized", 8, {{"strategy", "channel"}})},
-          {"packed4", Packed(4, 32, false)},
-          {"packed8", Packed(8, 16, true)},
-          {"mxfp4",
-           Compressed("mxfp4-pack-quantized", 4, {{"strategy", "group"}, {"group_size", 32}})}};
+  return {
+      {"gptq4", GptqConfig(4, 32)},
+      {"gptq8", GptqConfig(8, -1)},
+      {"gptq4_any_order", GptqConfig(4, 32, true)},
+      {"gptq4_v2_asymmetric", GptqV2(16)},
+      {"awq", Awq(32)},
+      {"fp8_blocks", Fp8(48)},
+      {"fp8_rows", Compressed("float-quantized", 8, {{"strategy", "channel"}})},
+      {"packed4", Packed(4, 32, false)},
+      {"packed8", Packed(8, 16, true)},
+      {"mxfp4", Compressed("mxfp4-pack-quantized", 4, {{"strategy", "group"}, {"group_size", 32}})},
+      {"nvfp4", Nvfp4()},
+      {"nvfp4_modelopt", {{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}}};
 }
 
 std::vector<TokenId> Prompt(int64_t vocab, int64_t length, uint64_t seed) {
@@ -194,20 +202,25 @@ TEST_F(QuantisedModelTest, OneVoiceAndThePlannedBytesInEveryLayout) {
 }
 
 TEST_F(QuantisedModelTest, OneVoiceOfExperts) {
-  const QuantisedCopy copy = MakeQuantisedCopy(
-      GoldenDir("families/qwen3-moe-f32"), GptqConfig(8, 4, true), dir_.File("moe"), "bfloat16");
-  TestPipelineOptions options = {.model_dir = copy.codes, .backend = "cpu", .num_blocks = 128};
-  std::vector<TestPipelineOptions> others(3, options);
-  others[0].ranks = {2};
-  others[1].ranks = {4};
-  others[2].ranks = {2};
-  others[2].whole_experts = true;
-  ExpectOneVoice(options, "experts", others);
-  for (const TestPipelineOptions& other : others) ExpectPlannedBytes(other, "experts");
+  const std::pair<std::string, json> cases[] = {
+      {GoldenDir("families/qwen3-moe-f32"), GptqConfig(8, 4, true)},
+      {MakePlainModel(dir_.path(), true), Nvfp4()}};
+  for (const auto& [from, format] : cases) {
+    const std::string what = "experts of " + from;
+    const QuantisedCopy copy = MakeQuantisedCopy(from, format, dir_.File("moe"), "bfloat16");
+    TestPipelineOptions options = {.model_dir = copy.codes, .backend = "cpu", .num_blocks = 128};
+    std::vector<TestPipelineOptions> others(3, options);
+    others[0].ranks = {2};
+    others[1].ranks = {4};
+    others[2].ranks = {2};
+    others[2].whole_experts = true;
+    ExpectOneVoice(options, what, others);
+    for (const TestPipelineOptions& other : others) ExpectPlannedBytes(other, what);
+  }
 }
 
 TEST_F(QuantisedModelTest, InstructionSetsOfAClassAgree) {
-  for (const char* name : {"gptq4_any_order", "awq", "fp8_blocks"}) {
+  for (const char* name : {"gptq4_any_order", "awq", "fp8_blocks", "nvfp4"}) {
     const QuantisedCopy copy =
         MakeQuantisedCopy(made_, Formats()[name], dir_.File(name), "bfloat16");
     TestPipelineOptions options = {.model_dir = copy.codes, .backend = "cpu"};

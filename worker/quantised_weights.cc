@@ -104,6 +104,7 @@ absl::StatusOr<std::unique_ptr<kernels::Weight>> PackQuantised(
     source.scale_type = matrix.scale_type;
     source.in_features = matrix.in;
     source.groups = matrix.groups;
+    source.first_input = matrix.first_input;
     for (const model::HeadSlice& slice : piece.order) {
       source.parts.push_back(matrix.Rows(slice.first, slice.count, slice.step));
       // Only then may the groups of one product differ.

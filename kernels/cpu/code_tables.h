@@ -38,7 +38,7 @@ constexpr CodeTable MakeCodeTable(CodeKind kind, bool zeros) {
     uint16_t value = 0;
     if (kind == CodeKind::kInt4) {
       value = Bf16OfEighths(8 * (zeros ? (i < 16 ? i : i - 32) : i % 16 - 8));
-    } else if (kind == CodeKind::kE2m1) {
+    } else if (kind == CodeKind::kE2m1 || kind == CodeKind::kNvfp4) {
       value = Bf16OfEighths(4 * kE2m1Halves[i % 8]);
       if (i % 16 >= 8) value = static_cast<uint16_t>(value | 0x8000);
     } else if (kind == CodeKind::kE4m3 && i % 8 > 0) {

@@ -47,6 +47,24 @@ struct Avx2Codes {
     return {{_mm256_set1_epi32(128), _mm256_set1_epi32(128)}};
   }
 
+  // Inner scales as f32, in place of zero points: integers of 18 bits times 2^-9.
+  TUTTI_INLINE Zeros LoadInner(const uint8_t* codes) {
+    Zeros scales;
+    for (int half = 0; half < 2; ++half) {
+      const __m256i words =
+          _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + 8 * half)));
+      const __m256i one = _mm256_set1_epi32(1);
+      const __m256i exponent = _mm256_srli_epi32(words, 3);
+      const __m256i least = _mm256_min_epi32(exponent, one);
+      const __m256i digits = _mm256_or_si256(_mm256_and_si256(words, _mm256_set1_epi32(7)),
+                                             _mm256_slli_epi32(least, 3));
+      const __m256i shift = _mm256_sub_epi32(_mm256_max_epi32(exponent, one), one);
+      scales.half[half] = _mm256_castps_si256(_mm256_mul_ps(
+          _mm256_cvtepi32_ps(_mm256_sllv_epi32(digits, shift)), _mm256_set1_ps(0x1p-9f)));
+    }
+    return scales;
+  }
+
   template <CodeKind kKind, bool kZeros>
   TUTTI_INLINE void Line(const uint8_t* line, Table table, Zeros zeros, uint8_t* out,
                          int64_t pair_step) {
@@ -55,6 +73,9 @@ struct Avx2Codes {
       const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line));
       if constexpr (kKind == CodeKind::kInt4 || kKind == CodeKind::kE2m1) {
         Nibbles<kZeros>(words, table, zeros.half[half], out, pair_step);
+      } else if constexpr (kKind == CodeKind::kNvfp4) {
+        Nibbles<false>(words, table, zeros.half[half], out, pair_step);
+        for (int pair = 0; pair < 4; ++pair) Scale(zeros.half[half], out + pair * pair_step);
       } else if constexpr (kKind == CodeKind::kInt8) {
         const __m256i byte = _mm256_set1_epi32(0xff);
         Integers(_mm256_and_si256(words, byte),
@@ -104,6 +125,16 @@ struct Avx2Codes {
     const Table odd =
         LookUp<kZeros>(_mm256_and_si256(_mm256_srli_epi16(words, 4), nibble), table, zeros);
     PutBoth(odd, out + pair_step, out + 3 * pair_step);
+  }
+  // A unit by inner scales: products that are exact in bf16.
+  TUTTI_INLINE void Scale(__m256i inner, uint8_t* at) {
+    const __m256 scale = _mm256_castsi256_ps(inner);
+    const __m256i unit = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+    const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
+    const __m256 even = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32(unit, 16)), scale);
+    const __m256 odd = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_and_si256(unit, upper)), scale);
+    Put(at, _mm256_or_si256(_mm256_srli_epi32(_mm256_castps_si256(even), 16),
+                            _mm256_castps_si256(odd)));
   }
   TUTTI_INLINE __m256i AsF32(__m256i codes, __m256i zeros) {
     return _mm256_castps_si256(_mm256_cvtepi32_ps(_mm256_sub_epi32(codes, zeros)));

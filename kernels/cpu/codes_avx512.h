@@ -36,6 +36,20 @@ struct Avx512Codes {
     return _mm512_set1_epi32(128);
   }
 
+  // Inner scales of 16 columns as f32, in place of zero points: integers of 18 bits times 2^-9.
+  TUTTI_INLINE Zeros LoadInner(const uint8_t* codes) {
+    const __m512i words =
+        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
+    const __m512i one = _mm512_set1_epi32(1);
+    const __m512i exponent = _mm512_srli_epi32(words, 3);
+    const __m512i fraction = _mm512_and_si512(words, _mm512_set1_epi32(7));
+    const __m512i digits = _mm512_mask_or_epi32(
+        fraction, _mm512_test_epi32_mask(exponent, exponent), fraction, _mm512_set1_epi32(8));
+    const __m512i shift = _mm512_sub_epi32(_mm512_max_epi32(exponent, one), one);
+    return _mm512_castps_si512(_mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sllv_epi32(digits, shift)),
+                                             _mm512_set1_ps(0x1p-9f)));
+  }
+
   // Units `pair_step` bytes apart: four of codes of 4 bits, two of 8.
   template <CodeKind kKind, bool kZeros>
   TUTTI_INLINE void Line(const uint8_t* line, Table table, Zeros zeros, uint8_t* out,
@@ -46,6 +60,11 @@ struct Avx512Codes {
       Nibbles<kZeros>(_mm512_srli_epi16(words, 4), table, zeros, out + pair_step);
       Nibbles<kZeros>(_mm512_srli_epi16(words, 8), table, zeros, out + 2 * pair_step);
       Nibbles<kZeros>(_mm512_srli_epi16(words, 12), table, zeros, out + 3 * pair_step);
+    } else if constexpr (kKind == CodeKind::kNvfp4) {
+      Scaled(words, table, zeros, out);
+      Scaled(_mm512_srli_epi16(words, 4), table, zeros, out + pair_step);
+      Scaled(_mm512_srli_epi16(words, 8), table, zeros, out + 2 * pair_step);
+      Scaled(_mm512_srli_epi16(words, 12), table, zeros, out + 3 * pair_step);
     } else if constexpr (kKind == CodeKind::kInt8) {
       const __m512i byte = _mm512_set1_epi32(0xff);
       Integers(_mm512_and_si512(words, byte), _mm512_and_si512(_mm512_srli_epi32(words, 16), byte),
@@ -66,6 +85,16 @@ struct Avx512Codes {
       codes = _mm512_sub_epi16(_mm512_and_si512(codes, _mm512_set1_epi16(15)), zeros);
     }
     _mm512_storeu_si512(out, _mm512_permutexvar_epi16(codes, table));
+  }
+  // The same by inner scales: products that are exact in bf16.
+  TUTTI_INLINE void Scaled(__m512i codes, Table table, Zeros inner, uint8_t* out) {
+    const __m512 scale = _mm512_castsi512_ps(inner);
+    const __m512i unit = _mm512_permutexvar_epi16(codes, table);
+    const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
+    const __m512 even = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(unit, 16)), scale);
+    const __m512 odd = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_and_si512(unit, upper)), scale);
+    _mm512_storeu_si512(out, _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(even), 16),
+                                             _mm512_castps_si512(odd)));
   }
   TUTTI_INLINE __m512i AsF32(__m512i codes, Zeros zeros) {
     return _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_sub_epi32(codes, zeros)));

@@ -95,14 +95,15 @@ void CpuProducts::MatMulQuantised(TensorView in, const QuantisedWeight& weight, 
     job.rows.in = in.f32();
     job.rows.in_stride = in.row_stride;
     if (!section.order.empty()) {
-      float* const rows = gathered_.Floats(in.rows * in.cols);
-      ForRows(in.rows, in.cols, [&](int, int64_t r) {
+      const auto cols = static_cast<int64_t>(section.order.size());
+      float* const rows = gathered_.Floats(in.rows * cols);
+      ForRows(in.rows, cols, [&](int, int64_t r) {
         const float* const from = in.f32(r);
-        float* const to = rows + r * in.cols;
-        for (int64_t i = 0; i < in.cols; ++i) to[i] = from[section.order[static_cast<size_t>(i)]];
+        float* to = rows + r * cols;
+        for (const int32_t input : section.order) *to++ = input < 0 ? 0 : from[input];
       });
       job.rows.in = rows;
-      job.rows.in_stride = in.cols;
+      job.rows.in_stride = cols;
     }
     Pack(job.rows, in.cols);
     Multiply(job, section, out);

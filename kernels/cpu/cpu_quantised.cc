@@ -32,6 +32,7 @@ struct OutputRow {
   const uint8_t* codes = nullptr;
   const std::byte* scales = nullptr;
   const uint8_t* zeros = nullptr;
+  const uint8_t* inner = nullptr;
 };
 
 std::vector<OutputRow> RowsOf(const QuantisedSource& source, int32_t section, int64_t padded) {
@@ -42,7 +43,8 @@ std::vector<OutputRow> RowsOf(const QuantisedSource& source, int32_t section, in
     for (int64_t r = 0; r < part.rows; ++r) {
       const int64_t group = r * part.group_stride;
       rows.push_back({part.codes + r * part.code_stride, part.scales + group * scale_bytes,
-                      part.zeros == nullptr ? nullptr : part.zeros + group});
+                      part.zeros == nullptr ? nullptr : part.zeros + group,
+                      part.inner == nullptr ? nullptr : part.inner + r * part.inner_stride});
     }
   }
   rows.resize(static_cast<size_t>(padded));
@@ -62,7 +64,8 @@ class GroupPacker {
       const int64_t number = section_.strip_group[static_cast<size_t>(s)];
       const int64_t element = DTypeBytes(source_.scale_type);
       uint8_t* zeros = to + StripScaleBytes(source_.scale_type);
-      uint8_t* lines = zeros + StripZeroBytes(source_.has_zeros());
+      uint8_t* inner = zeros + StripZeroBytes(source_.has_zeros());
+      uint8_t* lines = inner + StripInnerBytes(source_.kind, Padded(s));
       for (int64_t column = 0; column < kGroupColumns; ++column) {
         const OutputRow& row = rows[column];
         if (row.codes != nullptr) {
@@ -71,6 +74,7 @@ class GroupPacker {
         }
         const uint8_t zero = row.zeros == nullptr ? middle_ : row.zeros[number];
         if (source_.has_zeros()) zeros[column] = zero;
+        if (HasInnerScales(source_.kind)) PutInner(row, s, inner + column);
         Take(row, s, zero);
         PutWords(column, lines);
       }
@@ -78,20 +82,38 @@ class GroupPacker {
   }
 
  private:
+  // Inputs of a strip, filled up.
+  int64_t Padded(int64_t strip) const {
+    const auto s = static_cast<size_t>(strip);
+    return 2 * (section_.pair_begin[s + 1] - section_.pair_begin[s]);
+  }
+  // What a strip has at place `at` of the packed inputs.
+  int64_t InputAt(int64_t at) const {
+    return section_.order.empty() ? at : section_.order[static_cast<size_t>(at)];
+  }
+  // A byte for each 16 inputs; the first of them is never a zero.
+  void PutInner(const OutputRow& row, int64_t strip, uint8_t* to) const {
+    const auto s = static_cast<size_t>(strip);
+    for (int64_t i = 0; i < Padded(strip); i += kInnerInputs, to += kGroupColumns) {
+      const int64_t at = section_.strip_begin[s] + i;
+      const bool filled = row.inner == nullptr || at >= section_.strip_begin[s + 1];
+      *to = filled ? 0 : row.inner[source_.inner_of(InputAt(at))];
+    }
+  }
   // The codes of a strip, filled up with those of zeros.
   void Take(const OutputRow& row, int64_t strip, uint8_t zero) {
     const auto s = static_cast<size_t>(strip);
     const int64_t begin = section_.strip_begin[s];
     const int64_t count = row.codes == nullptr ? 0 : section_.strip_begin[s + 1] - begin;
-    const int64_t padded = 2 * (section_.pair_begin[s + 1] - section_.pair_begin[s]);
-    codes_.assign(static_cast<size_t>(padded), zero);
+    codes_.assign(static_cast<size_t>(Padded(strip)), zero);
     if (count == 0) return;
     if (section_.order.empty()) {
       std::memcpy(codes_.data(), row.codes + begin, static_cast<size_t>(count));
       return;
     }
     for (int64_t i = 0; i < count; ++i) {
-      codes_[static_cast<size_t>(i)] = row.codes[section_.order[static_cast<size_t>(begin + i)]];
+      const int64_t input = InputAt(begin + i);
+      if (input >= 0) codes_[static_cast<size_t>(i)] = row.codes[input];
     }
   }
   void PutWords(int64_t column, uint8_t* lines) const {
@@ -112,7 +134,7 @@ class GroupPacker {
 
 QuantisedSection SectionOf(const QuantisedSource& source, const std::vector<int64_t>& leaf_begin,
                            const QuantisedPart& part) {
-  Strips strips = StripsOf(leaf_begin, part.group_of);
+  Strips strips = StripsOf(source, leaf_begin, part.group_of);
   QuantisedSection section;
   section.number = part.section;
   section.leaf_strip = strips.leaf_begin;

@@ -18,7 +18,7 @@ struct QuantisedSection {
   int64_t first_row = 0;
   int64_t rows = 0;
   int64_t first_byte = 0;
-  std::vector<int32_t> order;        // inputs as they are packed; empty: as they come
+  std::vector<int32_t> order;        // inputs as they are packed, -1: a zero; empty: as they come
   std::vector<int32_t> strip_group;  // [strips]
   std::vector<int64_t> strip_begin;  // [strips + 1], in inputs as they are packed
   std::vector<int64_t> pair_begin;   // [strips + 1], filled up

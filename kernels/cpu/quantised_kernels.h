@@ -15,26 +15,35 @@ inline constexpr int64_t kQuantisedLineBytes = 64;
 inline constexpr int64_t kQuantisedPanelFloats = kQuantisedPiecePairs * kMatMulGroupColumns;
 
 TUTTI_INLINE int64_t QuantisedLinePairs(CodeKind kind) {
-  return kind == CodeKind::kInt4 || kind == CodeKind::kE2m1 ? 4 : 2;
+  return kind == CodeKind::kInt8 || kind == CodeKind::kE4m3 ? 2 : 4;
 }
+
+// Of an inner scale.
+inline constexpr int64_t kInnerPairs = 8;
+inline constexpr int64_t kInnerLines = 2;
 
 // What lies in a strip of a group.
 struct QuantisedStrip {
   const uint8_t* scales;
   const uint8_t* zeros;  // null: none
+  const uint8_t* inner;  // null: none
   const uint8_t* codes;
   int64_t pairs;
 };
 TUTTI_INLINE QuantisedStrip QuantisedStripAt(const QuantisedJob& job, const uint8_t* group,
                                              int64_t strip) {
   const uint8_t* at = group + job.strip_at[strip];
-  QuantisedStrip found;
+  QuantisedStrip found = {};
+  found.pairs = job.rows.leaf_pair_begin[strip + 1] - job.rows.leaf_pair_begin[strip];
   found.scales = at;
   at += kMatMulGroupColumns * (job.scale_type == DType::kF32 ? 4 : 2);
   found.zeros = job.has_zeros ? at : nullptr;
   if (job.has_zeros) at += kMatMulGroupColumns;
+  if (job.kind == CodeKind::kNvfp4) {
+    found.inner = at;
+    at += found.pairs / kInnerPairs * kMatMulGroupColumns;
+  }
   found.codes = at;
-  found.pairs = job.rows.leaf_pair_begin[strip + 1] - job.rows.leaf_pair_begin[strip];
   return found;
 }
 
@@ -46,16 +55,16 @@ struct QuantisedTarget {
 };
 
 // `lines` times kUnits neighbouring lines, of 4 each. What lies `ahead` bytes on is fetched
-// meanwhile.
+// meanwhile. Beside them lie their zero points, or inner scales.
 template <class Codes, CodeKind kKind, bool kZeros, int kUnits>
-TUTTI_INLINE void ExpandLines(const uint8_t* codes, int64_t lines, const uint8_t* zeros,
+TUTTI_INLINE void ExpandLines(const uint8_t* codes, int64_t lines, const uint8_t* beside,
                               QuantisedTarget to, int64_t ahead) {
   const typename Codes::Table table = Codes::template LoadTable<kKind, kZeros>();
   typename Codes::Zeros zero[kUnits];
 #pragma GCC unroll 4
   for (int unit = 0; unit < kUnits; ++unit) {
     if constexpr (kZeros) {
-      zero[unit] = Codes::template LoadZeros<kKind>(zeros + 16 * unit);
+      zero[unit] = Codes::template LoadZeros<kKind>(beside + 16 * unit);
     } else {
       zero[unit] = Codes::template UsualZeros<kKind>();
     }
@@ -63,12 +72,18 @@ TUTTI_INLINE void ExpandLines(const uint8_t* codes, int64_t lines, const uint8_t
   for (int64_t line = 0; line < lines; ++line) {
 #pragma GCC unroll 4
     for (int unit = 0; unit < kUnits; ++unit) {
+      if constexpr (kKind == CodeKind::kNvfp4) {
+        if (line % kInnerLines == 0) zero[unit] = Codes::LoadInner(beside + 16 * unit);
+      }
       const uint8_t* from = codes + unit * kQuantisedLineBytes;
       if (ahead > 0) __builtin_prefetch(from + ahead, 0, 3);
       Codes::template Line<kKind, kZeros>(from, table, zero[unit], to.out + unit * to.unit_step,
                                           to.pair_step);
     }
     codes += kMatMulGroupUnits * kQuantisedLineBytes;
+    if constexpr (kKind == CodeKind::kNvfp4) {
+      if (line % kInnerLines == kInnerLines - 1) beside += kMatMulGroupColumns;
+    }
     to.out += QuantisedLinePairs(kKind) * to.pair_step;
   }
 }
@@ -101,6 +116,11 @@ static void ExpandCodes(CodeKind kind, const QuantisedStrip& strip, int64_t begi
       return ExpandLines<Codes, CodeKind::kE2m1, false, kUnits>(codes, lines, zeros, to, ahead);
     case CodeKind::kE4m3:
       return ExpandLines<Codes, CodeKind::kE4m3, false, kUnits>(codes, lines, zeros, to, ahead);
+    case CodeKind::kNvfp4: {
+      const uint8_t* const inner =
+          strip.inner + begin / kInnerPairs * kMatMulGroupColumns + 16 * unit;
+      return ExpandLines<Codes, CodeKind::kNvfp4, false, kUnits>(codes, lines, inner, to, ahead);
+    }
   }
 }
 

@@ -68,7 +68,7 @@ absl::StatusOr<std::unique_ptr<ReferenceQuantised>> ReferenceQuantised::Make(
   int32_t section = -1;
   for (const QuantisedPart& part : source.parts) {
     if (weight->sections_.empty() || part.section != section) {
-      weight->sections_.push_back({weight->out_, StripsOf(leaf_begin, part.group_of)});
+      weight->sections_.push_back({weight->out_, StripsOf(source, leaf_begin, part.group_of)});
       section = part.section;
     }
     weight->AddPart(source, part);
@@ -82,7 +82,11 @@ void ReferenceQuantised::AddPart(const QuantisedSource& source, const QuantisedP
     for (int64_t k = 0; k < in_; ++k) {
       const int64_t group = r * part.group_stride + part.group_of[static_cast<size_t>(k)];
       const uint8_t zero = part.zeros == nullptr ? MiddleZero(source.kind) : part.zeros[group];
-      values_.push_back(CodeValue(source.kind, part.codes[r * part.code_stride + k], zero));
+      const float inner = HasInnerScales(source.kind)
+                              ? InnerScale(part.inner[r * part.inner_stride + source.inner_of(k)])
+                              : 1;
+      const float value = CodeValue(source.kind, part.codes[r * part.code_stride + k], zero);
+      values_.push_back(value * inner);
     }
     for (int64_t g = 0; g < groups_; ++g) {
       scales_.push_back(LoadAsF32(part.scales, source.scale_type, r * part.group_stride + g));
@@ -106,6 +110,7 @@ float ReferenceQuantised::Leaf(const float* row, const Section& section, int64_t
     std::vector<float> a(static_cast<size_t>(strip.padded())), b(a.size());
     for (int64_t i = 0; i < strip.count; ++i) {
       const int32_t k = all.order[static_cast<size_t>(strip.begin + i)];
+      if (k < 0) continue;
       const auto at = static_cast<size_t>(i);
       a[at] = order.has_value() ? Operand(*order, row[k]) : row[k];
       b[at] = values_[static_cast<size_t>(n * in_ + k)];

@@ -51,7 +51,7 @@ class ReferenceQuantised : public Weight {
   int64_t out_ = 0, in_ = 0, groups_ = 0;
   DType computed_in_ = DType::kBF16;
   std::vector<Section> sections_;
-  std::vector<float> values_;  // [out, in], less their zero points
+  std::vector<float> values_;  // [out, in], less their zero points, by inner scales
   std::vector<float> scales_;  // [out, groups]
 };
 
