@@ -2,7 +2,7 @@
 """What `cmake --install` lays down, and the Debian packages made of it.
 
     tests/package/package_test.py          all of it that this machine can show; run by ctest
-    tests/package/bare.py FOLDER           the packages of that folder in a Debian that has nothing else; by hand, as root
+    tests/package/bare.py                  the packages, and the wheel, in a system that has nothing else; by hand, as root
 
 By hand:  TUTTI_BINARY_DIR=build/release python3 tests/package/package_test.py
 """
