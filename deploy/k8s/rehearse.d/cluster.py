@@ -19,7 +19,11 @@ ADDED = {"tutti-worker": ["--threads", "1"], "tutti-coordinator": ["--kv-tokens"
 def read(*parts):
     """{(kind, name): document}."""
     with open(os.path.join(K8S, *parts), encoding="utf-8") as file:
-        text = file.read()
+        return changed(file.read())
+
+
+def changed(text):
+    """The documents, {(kind, name): document}, for this machine."""
     for wanted, has in CHANGED.items():
         text = text.replace(wanted, has)
     return {(document["kind"], document["metadata"]["name"]): document for document in yaml.safe_load_all(text)}
@@ -35,8 +39,11 @@ class Cluster:
         model = os.path.abspath(wanted.model)
         self.node = Engine(folder, wanted.containers, model) if wanted.containers else Node(folder, os.path.abspath(wanted.binaries), model)
         self.secrets = Secrets(self.node)
-        self.proxies, self.addresses, self.owners = control.Services(), {}, []
+        self.proxies, self.addresses, self.owners = self.make_proxies(), {}, []
         self.failed, self.answers, self.problems, self.clients = 0, 0, [], None
+
+    def make_proxies(self):
+        return control.Services()
 
     def own(self, kind, document, replace=None):
         self.owners.append(kind(self.node, document, replace or self.replace, self.volume, self.pace))
