@@ -29,6 +29,9 @@ export function startCopies(log) {
   });
 }
 
+// Milliseconds as whole seconds, one at least.
+const whole = (ms) => (ms < 10e3 ? `${Math.max(1, Math.round(ms / 1000))} s` : seconds(ms / 1000));
+
 // What a model thinks before it answers, folded.
 class Thinking {
   constructor() {
@@ -44,12 +47,12 @@ class Thinking {
     this.text += text;
     this.node.hidden = false;
     setText(this.body, this.text);
-    setText(this.summary, `thinks for ${seconds(Math.round((performance.now() - this.begin) / 1000))}`);
+    setText(this.summary, `thinks for ${whole(performance.now() - this.begin)}`);
   }
   end() {
     if (this.begin === 0 || this.took > 0) return;
-    this.took = Math.max(1, Math.round((performance.now() - this.begin) / 1000));
-    setText(this.summary, `thought for ${seconds(this.took)}`);
+    this.took = performance.now() - this.begin;
+    setText(this.summary, `thought for ${whole(this.took)}`);
   }
   restore(text) {
     if (!text) return;

@@ -21,7 +21,7 @@ const CHARTS = [
     unit: millis, limit: "good_itl_ms",
     series: [{ key: "itl_p99", className: "second", label: "p99" }, { key: "itl_p50", className: "main", label: "p50" }] },
   { name: "goodput", big: (t) => percent(t.good_share),
-    under: (t) => `${short(t.goodput_per_second)} good answers/s: TTFT ≤ ${millis(t.good_ttft_ms)}, ITL ≤ ${millis(t.good_itl_ms)}`,
+    under: (t) => `${short(t.goodput_per_second)}/s: TTFT ≤ ${millis(t.good_ttft_ms)}, ITL ≤ ${millis(t.good_itl_ms)}`,
     unit: count, whole: true,
     series: [{ key: "under_way", className: "second step", label: "under way" }, { key: "good", className: "main area", label: "good, ended" }] },
 ];

@@ -25,7 +25,7 @@ function greet() {
 }
 
 function setBusy(busy) {
-  byId("chat-send").disabled = busy;
+  byId("chat-send").hidden = busy;
   byId("chat-stop").hidden = !busy;
   for (const id of ["chat-new", "chat-kept", "chat-forget"]) byId(id).disabled = busy;
 }

@@ -251,6 +251,14 @@ let present = new Map();
 // A loss that nothing has come of for so long is history.
 const MISSED_S = 1800;
 
+// Who was lost before this page was opened, by the reason that a pipeline ended for.
+const LOST = /^worker (\S+) \(stage (\d+)[^)]*\) was lost/;
+
+function noteEarlier(loss, at) {
+  const [, name, stage] = LOST.exec(loss.cause ?? "") ?? [];
+  if (name && !missing.has(name)) missing.set(name, { name, device: "", place: `stage ${stage} of pipeline ${num(loss.pipeline)}`, at });
+}
+
 function noteMissing(status, now) {
   const here = new Map();
   for (const pipeline of status.pipelines ?? []) {
@@ -261,6 +269,7 @@ function noteMissing(status, now) {
   }
   for (const worker of status.idle_workers ?? []) here.set(worker.worker_id, { device: worker.device, place: "" });
   for (const [name, was] of present) if (!here.has(name)) missing.set(name, { name, ...was, at: now });
+  for (const loss of status.recoveries ?? []) noteEarlier(loss, now - num(loss.seconds_ago));
   for (const [name, { at }] of missing) if (here.has(name) || now < at || now - at > MISSED_S) missing.delete(name);
   present = here;
 }

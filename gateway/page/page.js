@@ -37,9 +37,10 @@ function drawHead(live) {
   const total = pipelines.reduce((sum, one) => sum + num(one.blocks_total), 0);
   const used = pipelines.reduce((sum, one) => sum + num(one.blocks_in_use), 0);
   const workers = pipelines.reduce((sum, one) => sum + (one.stages ?? []).filter((stage) => stage.worker?.worker_id).length, 0);
+  const spare = (status?.idle_workers ?? []).length;
   sync(byId("facts"), [
     ["pipelines", `${pipelines.filter((one) => one.state === "serving").length} of ${pipelines.length}`],
-    ["workers", `${workers} + ${(status?.idle_workers ?? []).length}`],
+    ["workers", spare > 0 ? `${workers} + ${spare} spare` : `${workers}`],
     ["KV in use", percent(total > 0 ? used / total : null)],
     ["tokens since the start", count(num(status?.requests?.generated_tokens))],
     ["up", status ? seconds(Math.floor(num(status.uptime_seconds))) : "–"],

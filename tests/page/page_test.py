@@ -61,6 +61,7 @@ ANSWER = """(() => { const all = document.querySelectorAll('.message.assistant')
     return all.length ? all[all.length - 1].querySelector('.text').textContent : ''; })()"""
 GAP = """(() => { const boxes = ['.map', '.running', '.events'].map((one) => document.querySelector(one).getBoundingClientRect());
     return Math.max(boxes[1].top - boxes[0].bottom, boxes[2].top - boxes[1].bottom); })()"""
+BOTTOM = "document.querySelector('#chat-send').getBoundingClientRect().bottom"
 # The figure under a heading, and the line beneath it.
 FIGURE = """(() => { const chart = [...document.querySelectorAll('.chart')].find(
         one => one.querySelector('.chart-name').textContent === %r);
@@ -127,6 +128,8 @@ class Page(unittest.TestCase):
                     page = self.open(size, dark=dark)
                     self.assertLessEqual(page.run("document.documentElement.scrollWidth"), SIZES[size][0])
                     self.assertEqual(page.complaints(), [])
+                    if size not in ("phone", "hand"):
+                        self.assertLessEqual(page.run(BOTTOM), SIZES[size][1], "the chat's buttons, before anybody scrolls")
                     if size == "desk":
                         self.assertLess(page.run(GAP), 60, "the widest gap between parts of the left column")
                     self.shoot(page, f"page-{size}-{'dark' if dark else 'light'}")
@@ -183,12 +186,18 @@ class Page(unittest.TestCase):
         page = self.open()
         lost = page.run(RANKS)[0]
         stopped = self.cluster.children()[lost]
+        # Losses that an answer outlived are told to those who come later.
+        answer = Gateway(self.cluster.http).stream("/v1/completions", {"model": "demo", "prompt": "1+1=", "max_tokens": 1900, "ignore_eos": True})
+        next(answer)
         os.kill(stopped, signal.SIGSTOP)
         try:
             page.wait(f"document.querySelector('#lost').textContent.includes('{lost}') && document.querySelector('#state').dataset.state === 'busy'",
                       "the lost worker, while others serve")
             self.assertIn("gone for", page.run("document.querySelector('#lost').textContent"))
             self.shoot(page, "page-lost")
+            later = self.open()
+            later.wait(f"document.querySelector('#lost').textContent.includes('{lost}')", "the lost worker, on a page that was opened afterwards")
+            self.assertGreater(sum(1 for _ in answer), 0)
         finally:
             os.kill(stopped, signal.SIGCONT)
         page.wait("document.querySelector('#lost').childElementCount === 0", "its return")
