@@ -7,7 +7,6 @@ By hand, as root:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/afar_test.py
 """
 import json
 import os
-import re
 import shutil
 import signal
 import sys
@@ -15,7 +14,7 @@ import unittest
 import urllib.parse
 
 import machines
-from harness import BINARIES, DEMO, PATIENCE_S, SOURCE, children, tutti, wait_until
+from harness import DEMO, PATIENCE_S, SOURCE, children, tutti, wait_until
 from metrics_test import MONITORING, answered_queries, rules
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "clients"))
@@ -191,47 +190,6 @@ class Afar(unittest.TestCase):
         asked = groups["data"]["groups"][0]["rules"]
         self.assertEqual(len(asked), len(rules()))
         self.assertEqual([rule["name"] for rule in asked if rule["health"] == "err"], [])
-
-
-def commands_below(words):
-    """The commands of docs/OPERATIONS.md that stand indented below the line that begins so, without their comments."""
-    with open(os.path.join(SOURCE, "docs", "OPERATIONS.md"), encoding="utf-8") as file:
-        lines = iter(file.read().splitlines())
-    for line in lines:
-        if line.startswith(words):
-            break
-    found = []
-    for line in lines:
-        command = re.sub(r"\s+# .*", "", line.strip())
-        if line.startswith("      ") and command and not command.startswith("#"):
-            found.append(command)
-        elif found and line.strip() and not line.startswith("      "):
-            break
-    return found
-
-
-class AsWritten(unittest.TestCase):
-    """What the document tells people to type, typed."""
-
-    def test_for_callers_of_other_machines(self):
-        need_curl(self)
-        network = machines.Network(2)
-        self.addCleanup(network.close)
-        server, other = network.machines
-        key, up = commands_below("- For callers of other machines")
-        ready, kept = os.path.join(server.folder, "ready"), os.path.join(server.folder, "key")
-        typed = up.replace("--model DIR", f"--model {DEMO} --ready-file {ready}")
-        self.assertNotEqual(typed, up)
-        started = server.start("bash", "-c", f"PATH={BINARIES}:$PATH; {key}; printenv TUTTI_API_KEY >{kept}; exec {typed}")
-        wait_until(lambda: os.path.exists(ready) or started.process.poll() is not None, "the service serves")
-        self.assertIsNone(started.process.poll(), started.text())
-        with open(kept, encoding="utf-8") as file:
-            secret = file.read().strip()
-        asked = ["curl", "--silent", "--fail", f"http://node0:{HTTP}/metrics"]
-        self.assertEqual(other.run(*asked).returncode, 22)
-        told = other.run(*asked, "--header", f"Authorization: Bearer {secret}").stdout
-        self.assertIn("tutti_gateway_coordinator_metrics 1", told)
-        self.assertIn("tutti_serving 1", told)
 
 
 if __name__ == "__main__":
