@@ -252,7 +252,7 @@ void CpuBackend::WriteKv(TensorView k, TensorView v, const AttentionBatch& batch
   const bool serial = k.rows * k.cols < kSerialElements;
   // Heads never share a cache line, rows may.
   pool_.Split(cache.shape.kv_heads, serial, [&](int, int64_t begin, int64_t end) {
-    for (int64_t head = begin; head < end; ++head) WriteKvHead(k, v, batch, cache, head);
+    WriteKvHeads(k, v, batch, cache, begin, end);
   });
 }
 

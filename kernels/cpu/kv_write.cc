@@ -57,45 +57,50 @@ void WriteValue(const float* from, int64_t head_dim, int64_t slot, uint8_t* pair
   for (int64_t begin = 0; begin < head_dim; begin += kBatch) {
     const int64_t count = std::min(kBatch, head_dim - begin);
     ToBits<kType>(from + begin, count, bits);
-    for (int64_t d = 0; d < count; ++d) {
-      uint8_t* unit = pair + (begin + d) / kUnitColumns * UnitBytes(kType);
-      std::memcpy(unit + UnitOffset(kType, d % kUnitColumns, odd), bits + d, sizeof(bits[0]));
+    for (int64_t d = 0; d < count; d += kUnitColumns, pair += UnitBytes(kType)) {
+      const int64_t columns = std::min<int64_t>(kUnitColumns, count - d);
+      for (int64_t c = 0; c < columns; ++c) {
+        std::memcpy(pair + UnitOffset(kType, c, odd), bits + d + c, sizeof(bits[0]));
+      }
     }
   }
 }
 
+// Rows outside: those of k and v are wider than what a head has of them, and come from memory.
 template <DType kType>
-void WriteHead(const TensorView& k, const TensorView& v, const AttentionBatch& batch,
-               const KvLayer& cache, int64_t head) {
+void WriteHeads(const TensorView& k, const TensorView& v, const AttentionBatch& batch,
+                const KvLayer& cache, int64_t head_begin, int64_t head_end) {
   const KvLayout layout(cache.shape);
   const int64_t head_dim = cache.shape.head_dim;
-  uint8_t* base = static_cast<uint8_t*>(cache.data) + head * layout.head_bytes;
+  uint8_t* const base = static_cast<uint8_t*>(cache.data);
   for (int64_t s = 0; s < batch.sequences(); ++s) {
     for (int64_t r = batch.row_begin[s]; r < batch.row_begin[s + 1]; ++r) {
       const int64_t position = batch.first_position[s] + r - batch.row_begin[s];
       const int64_t slot = position % cache.shape.block_size;
       const int64_t block = batch.blocks[batch.block_begin[s] + position / cache.shape.block_size];
-      uint8_t* keys = base + block * layout.block_bytes;
-      uint8_t* values = keys + layout.key_bytes;
-      WriteKey<kType>(k.f32(r) + head * head_dim, head_dim, slot,
-                      keys + slot / kUnitColumns * layout.key_group_bytes);
-      WriteValue<kType>(v.f32(r) + head * head_dim, head_dim, slot,
-                        values + slot / 2 * layout.value_units * layout.unit_bytes);
+      for (int64_t head = head_begin; head < head_end; ++head) {
+        uint8_t* keys = base + block * layout.block_bytes + head * layout.head_bytes;
+        uint8_t* values = keys + layout.key_bytes;
+        WriteKey<kType>(k.f32(r) + head * head_dim, head_dim, slot,
+                        keys + slot / kUnitColumns * layout.key_group_bytes);
+        WriteValue<kType>(v.f32(r) + head * head_dim, head_dim, slot,
+                          values + slot / 2 * layout.value_units * layout.unit_bytes);
+      }
     }
   }
 }
 
 }  // namespace
 
-void WriteKvHead(const TensorView& k, const TensorView& v, const AttentionBatch& batch,
-                 const KvLayer& cache, int64_t head) {
+void WriteKvHeads(const TensorView& k, const TensorView& v, const AttentionBatch& batch,
+                  const KvLayer& cache, int64_t head_begin, int64_t head_end) {
   switch (cache.shape.dtype) {
     case DType::kF32:
-      return WriteHead<DType::kF32>(k, v, batch, cache, head);
+      return WriteHeads<DType::kF32>(k, v, batch, cache, head_begin, head_end);
     case DType::kBF16:
-      return WriteHead<DType::kBF16>(k, v, batch, cache, head);
+      return WriteHeads<DType::kBF16>(k, v, batch, cache, head_begin, head_end);
     case DType::kF16:
-      return WriteHead<DType::kF16>(k, v, batch, cache, head);
+      return WriteHeads<DType::kF16>(k, v, batch, cache, head_begin, head_end);
   }
 }
 

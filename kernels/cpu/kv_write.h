@@ -5,8 +5,9 @@
 
 namespace tutti::kernels::cpu {
 
-// One KV head of every row, in the order of rows.   k, v [rows, kv_heads * head_dim] f32
-void WriteKvHead(const TensorView& k, const TensorView& v, const AttentionBatch& batch,
-                 const KvLayer& cache, int64_t head);
+// KV heads [head_begin, head_end) of every row, in the order of rows.
+//   k, v [rows, kv_heads * head_dim] f32
+void WriteKvHeads(const TensorView& k, const TensorView& v, const AttentionBatch& batch,
+                  const KvLayer& cache, int64_t head_begin, int64_t head_end);
 
 }  // namespace tutti::kernels::cpu
