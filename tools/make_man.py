@@ -70,7 +70,7 @@ class Help:
 
 
 def escape(text):
-    text = text.replace("\\", "\\e").replace("-", "\\-")
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("…", "...")
     return "\\&" + text if text[:1] in (".", "'") else text
 
 
