@@ -44,7 +44,7 @@ function drawHead(live) {
     ["KV in use", percent(total > 0 ? used / total : null)],
     ["tokens since the start", count(num(status?.requests?.generated_tokens))],
     ["up", status ? seconds(Math.floor(num(status.uptime_seconds))) : "–"],
-    ["build", String(status?.build ?? live.build ?? "–").replace(/-([0-9a-f]{7})[0-9a-f]*$/, " $1")],
+    ["build", String(status?.build ?? live.build ?? "–").replace(/-([0-9a-f]{7})[0-9a-f]*(-dirty)?$/, " $1")],
   ], ([name]) => name, factView);
 }
 
