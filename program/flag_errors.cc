@@ -125,6 +125,10 @@ std::string ExplainUnknown(const CLI::App& command, const std::string& argument)
   const std::string shown = absl::Utf8SafeCEscape(argument);
   if (absl::StartsWith(argument, "-") && argument != "-") {
     const std::string name = argument.substr(0, argument.find('='));
+    for (const CLI::App* app = command.get_parent(); app != nullptr; app = app->get_parent()) {
+      if (app->get_option_no_throw(name) == nullptr) continue;
+      return absl::StrCat(name, " stands before the name of the command, not behind it");
+    }
     return absl::StrCat("there is no option ", absl::Utf8SafeCEscape(name),
                         Suggestion(name, NamesOfOptions(command)));
   }

@@ -146,6 +146,17 @@ TEST(Flags, AMisspeltCommandIsNamedWithWhatWasMeant) {
   EXPECT_EQ(program.ParseArguments({"generate", "--gpu"}).message(), "there is no option --gpu");
 }
 
+TEST(Flags, AnOptionOfTheProgramBehindACommandIsToldItsPlace) {
+  FlagSet program("program", "");
+  int count = 0;
+  program.Add({{.names = "--count", .variable = &count}});
+  program.AddCommand("generate", "");
+  for (const char* argument : {"--count", "--count=3"}) {
+    EXPECT_EQ(program.ParseArguments({"generate", argument}).message(),
+              "--count stands before the name of the command, not behind it");
+  }
+}
+
 TEST(Flags, OfACommandAreItsOwn) {
   FlagSet program("program", "");
   int32_t size = 0;
