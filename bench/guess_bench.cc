@@ -29,24 +29,31 @@ coordinator::Sequence TextOf(int64_t tokens, int64_t vocabulary) {
   return sequence;
 }
 
+// A question alone in its step.
+void Ask(const coordinator::Sequence& sequence, int32_t most, coordinator::PromptLookup* lookup,
+         std::vector<TokenId>* guesses) {
+  guesses->clear();
+  lookup->BeginStep();
+  lookup->Guess(sequence, most, guesses);
+}
+
 void OneMoreToken(benchmark::State& state) {
   const int64_t tokens = state.range(0);
   const int64_t vocabulary = state.range(1);
   coordinator::Sequence sequence = TextOf(tokens, vocabulary);
-  coordinator::PromptLookup lookup(coordinator::kLookupTokensOfAll);
+  coordinator::PromptLookup lookup(coordinator::kLookupBytesOfAll);
   std::vector<TokenId> guesses;
-  while (lookup.tokens() < tokens) lookup.Guess(sequence, 1, &guesses);
+  while (lookup.tokens() < tokens) Ask(sequence, 1, &lookup, &guesses);
   Random random(8);
   for (auto _ : state) {
-    guesses.clear();
     sequence.tokens.push_back(static_cast<TokenId>(random.Between(0, vocabulary - 1)));
-    lookup.Guess(sequence, coordinator::kGuessesMax, &guesses);
+    Ask(sequence, coordinator::kGuessesMax, &lookup, &guesses);
     benchmark::DoNotOptimize(guesses.data());
     if (sequence.total() < coordinator::kLookupTokensMax) continue;
     state.PauseTiming();
     lookup.Forget(sequence);
     sequence = TextOf(tokens, vocabulary);
-    while (lookup.tokens() < tokens) lookup.Guess(sequence, 1, &guesses);
+    while (lookup.tokens() < tokens) Ask(sequence, 1, &lookup, &guesses);
     state.ResumeTiming();
   }
 }
@@ -60,9 +67,9 @@ void FirstQuestions(benchmark::State& state) {
   std::vector<TokenId> guesses;
   int64_t questions = 0;
   for (auto _ : state) {
-    coordinator::PromptLookup lookup(coordinator::kLookupTokensOfAll);
+    coordinator::PromptLookup lookup(coordinator::kLookupBytesOfAll);
     while (lookup.tokens() < sequence.total()) {
-      lookup.Guess(sequence, 1, &guesses);
+      Ask(sequence, 1, &lookup, &guesses);
       ++questions;
     }
   }
@@ -82,7 +89,7 @@ void OnePlan(benchmark::State& state) {
   const int64_t sequences = state.range(0);
   const bool guesses = state.range(1) != 0;
   coordinator::StepTimes times(std::vector(static_cast<size_t>(state.range(2)), UnknownStage()));
-  coordinator::PromptLookup lookup(coordinator::kLookupTokensOfAll);
+  coordinator::PromptLookup lookup(coordinator::kLookupBytesOfAll);
   coordinator::Scheduler scheduler({.max_batch_tokens = 8192,
                                     .guesses_max = guesses ? coordinator::kGuessesMax : 0,
                                     .guesses_stretch = 1});

@@ -79,7 +79,7 @@ class Bench {
     placement::StagePlacement unknown;
     unknown.ranks.emplace_back();
     coordinator::StepTimes times(std::vector(stages_.size(), unknown));
-    coordinator::PromptLookup lookup(coordinator::kLookupTokensOfAll);
+    coordinator::PromptLookup lookup(coordinator::kLookupBytesOfAll);
     coordinator::Scheduler scheduler({.block_size = kBlockTokens,
                                       .max_batch_tokens = kBatchTokens,
                                       .max_sequences = options_.streams,

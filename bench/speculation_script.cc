@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<Script>> ReadScripts(const std::string& file, const s
 
 // The answer's tokens that lookup and pace guess right, were there time for all, and all guesses.
 std::pair<int64_t, int64_t> CountOffline(const Script& script) {
-  coordinator::PromptLookup lookup(coordinator::kLookupTokensOfAll);
+  coordinator::PromptLookup lookup(coordinator::kLookupBytesOfAll);
   coordinator::Sequence sequence;
   sequence.request.id = RequestId(1);
   sequence.tokens = script.prompt;
@@ -57,6 +57,7 @@ std::pair<int64_t, int64_t> CountOffline(const Script& script) {
     const int32_t most = std::min(size - have - 1, coordinator::kGuessesMax);
     const int32_t wanted = most <= 0 ? 0 : std::min(most, sequence.guess_pace.Next());
     std::vector<TokenId> guesses;
+    lookup.BeginStep();
     if (wanted > 0) lookup.Guess(sequence, wanted, &guesses);
     const auto count = static_cast<int32_t>(guesses.size());
     int32_t equal = 0;

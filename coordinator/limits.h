@@ -145,11 +145,15 @@ inline constexpr double kGuessesStretch = 0.04;
 // Of the tokens that they are expected to bring to the sequences that have them, so much may be
 // spent in time.
 inline constexpr double kGuessesWorth = 0.8;
-// Tokens of the longest text that is looked up, and of all together in one pipeline: 64 MiB.
+// Tokens of the longest text that is looked up, and bytes of all indexes of one pipeline: those of
+// 64 such texts (prompt_lookup.h).
 inline constexpr int32_t kLookupTokensMax = 1 << 17;
-inline constexpr int64_t kLookupTokensOfAll = 1 << 23;
-// Tokens that are indexed before one question: 10 us.
-inline constexpr int32_t kIndexedEach = 2048;
+inline constexpr int64_t kLookupBytesOfAll = int64_t{64} << 20;
+// Tokens that are indexed in one step, of all its sequences: 6 us; and of each in any case, which
+// is more than it gets in a step.
+inline constexpr int32_t kIndexedInStep = 2048;
+inline constexpr int32_t kIndexedLeast = 32;
+static_assert(kIndexedLeast > kGuessesMax + 1);
 
 // The words of a worker about a grammar that leaves no token: a place and a rule's name.
 inline constexpr size_t kUndrawnBytesMax = 1024;

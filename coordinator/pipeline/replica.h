@@ -33,7 +33,7 @@ struct Replica {
   void FillStatus(Instant now, v1::PipelineStatus* status) const;
 
   Pipeline pipeline;
-  PromptLookup lookup{kLookupTokensOfAll};
+  PromptLookup lookup{kLookupBytesOfAll};
   Scheduler scheduler;
   StepRate rate;
   std::optional<Instant> ended;  // when it last ceased to serve

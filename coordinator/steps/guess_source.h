@@ -18,6 +18,8 @@ struct Sequence;  // coordinator/sequence.h
 class GuessSource {
  public:
   virtual ~GuessSource() = default;
+  // A step is about to ask: what answers may cost is for all of them together.
+  virtual void BeginStep() {}
   // Appends at most `most` tokens that may follow those of a sequence that runs, in order. Asked in
   // every step in which it may guess.  REQUIRES: most > 0
   virtual void Guess(const Sequence& sequence, int32_t most, std::vector<TokenId>* guesses) = 0;

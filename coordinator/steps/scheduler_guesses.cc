@@ -27,6 +27,7 @@ int32_t Scheduler::GuessesWanted(const Row& row) const {
 
 void Scheduler::Guess() {
   if (!MayGuess()) return;
+  guess_source_->BeginStep();
   for (Row& row : scratch_.rows) {
     const int32_t most = GuessesWanted(row);
     if (most <= 0) continue;
