@@ -192,7 +192,7 @@ class Scheduler {
   uint64_t bounded_steps() const { return bounded_steps_; }
   struct Guessed {
     uint64_t times = 0;                         // that guesses of a sequence were verified
-    uint64_t tokens = 0;                        // guessed
+    uint64_t tokens = 0;                        // guessed, verified or not
     std::array<uint64_t, kGuessesMax> right{};  // by their place among the guesses
   };
   const Guessed& guessed() const { return guessed_; }
@@ -257,6 +257,7 @@ class Scheduler {
   void PublishRejected(const StepEntry& entry, Sequence* sequence);
   void CommitTokens(const StepEntry& entry, std::span<v1::SampledToken* const> tokens, bool late,
                     Sequence* sequence, std::vector<Sampled>* sampled);
+  void CountGuesses(const StepEntry& entry, int32_t right, Sequence* sequence);
   void PutOff(const StepEntry& entry, Sequence* sequence);
 
   void Wait(Sequence* sequence);

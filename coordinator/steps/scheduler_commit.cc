@@ -20,8 +20,17 @@ void Scheduler::PublishRejected(const StepEntry& entry, Sequence* sequence) {
   sequence->stay.computed = computed;
 }
 
-// Its last row does not count: it is written again.
+void Scheduler::CountGuesses(const StepEntry& entry, int32_t right, Sequence* sequence) {
+  guessed_.tokens += static_cast<uint64_t>(entry.guesses);
+  sequence->guessed += entry.guesses;
+  sequence->guessed_right += right;
+  sequence->guess_pace.OnVerified(entry.guesses, right);
+}
+
+// Its last row does not count: it is written again. Guesses behind it were computed and looked at
+// by nobody: they brought nothing, which the pace should know.
 void Scheduler::PutOff(const StepEntry& entry, Sequence* sequence) {
+  if (entry.guesses > 0) CountGuesses(entry, 0, sequence);
   sequence->stay.computed = entry.end - (TUTTI_FAIL_POINT("coordinator.publish_late") ? 0 : 1);
   // Those before it were computed without a loss.
   if (!sequence->suspicion.empty()) sequence->suspicion.OnComputed(entry.end - 1);
@@ -52,10 +61,7 @@ void Scheduler::CommitTokens(const StepEntry& entry, std::span<v1::SampledToken*
   if (entry.guesses > 0) {
     sequence->stay.planned = sequence->stay.computed;
     ++guessed_.times;
-    guessed_.tokens += static_cast<uint64_t>(entry.guesses);
-    sequence->guessed += entry.guesses;
-    sequence->guessed_right += right;
-    sequence->guess_pace.OnVerified(entry.guesses, right);
+    CountGuesses(entry, right, sequence);
     if (right < entry.guesses && TUTTI_FAIL_POINT("coordinator.guess_border")) {
       ++sequence->stay.planned;
     }

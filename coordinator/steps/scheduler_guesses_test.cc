@@ -100,6 +100,12 @@ TEST_F(SchedulerGuessesTest, AGuessIsTakenBeforeItsMaskIsThere) {
   EXPECT_TRUE(plan.scheduled(0).again());
   EXPECT_EQ(plan.scheduled(0).first(), 7);
   EXPECT_THAT(GuessesOf(plan), IsEmpty());
+  // Those behind it were computed, and looked at by nobody.
+  EXPECT_EQ(scheduler_->guessed().times, 1u);
+  EXPECT_EQ(scheduler_->guessed().tokens, 7u);
+  EXPECT_EQ(sequence->guessed, 7);
+  EXPECT_EQ(sequence->guessed_right, 2);
+  EXPECT_EQ(sequence->guess_pace.Next(), 1) << "half of those after two were right";
   Finish();
   EXPECT_EQ(sequence->total(), 9);
   EXPECT_FALSE(PlanOne().scheduled(0).again());
