@@ -21,6 +21,7 @@ struct SpeculationBenchOptions {
   std::string script;
   int threads = 0;  // 0: every CPU this process may use
   int streams = 1;
+  int beside = 0;  // streams without guesses, whose times between tokens are told
   int stages = 1;
   int answer_tokens = 0;  // of an answer at most; 0: all
   int rounds = 3;

@@ -6,13 +6,14 @@ By hand:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/bench_test.py
 """
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import tempfile
 import unittest
 
-from harness import DEMO, PATIENCE_S, TUTTI, Cluster, clean_environment, tutti, wait_until
+from harness import BINARIES, DEMO, PATIENCE_S, TUTTI, Cluster, clean_environment, tutti, wait_until
 
 CHATS = 32
 # Chats that are long enough for whole KV blocks to be most of them, and short enough for a test.
@@ -205,6 +206,24 @@ class Waiting(unittest.TestCase):
             up.wait()
         self.assertEqual(bench.returncode, 0, err)
         self.assertIn("1 requests answered", out)
+
+
+class Speculation(unittest.TestCase):
+    def test_counts_what_the_text_says_and_times_those_beside_it(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as script:
+            text = "12 + 30 is 42, and 12 + 31 is 43, and 12 + 32 is 44; "
+            script.write(json.dumps({"name": "again", "prompt": text, "answer": text + text}) + "\n")
+            script.flush()
+            done = subprocess.run([os.path.join(BINARIES, "tutti-bench"), "speculation", "--model", DEMO, "--script", script.name,
+                                   "--any-time", "--beside", "3", "--rounds", "1"], capture_output=True, text=True,
+                                  timeout=PATIENCE_S, env=clean_environment(), check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        right, alone = re.search(r", (\d+) of \d+ guesses right \(by the text alone (\d+) of", done.stdout).groups()
+        self.assertEqual(right, alone)
+        self.assertGreater(int(right), 10)
+        gaps = re.search(r"3 beside them: ms between tokens ([\d.]+) without, ([\d.]+) with, .* ratio of medians ([\d.]+)", done.stdout)
+        self.assertIsNotNone(gaps, done.stdout)
+        self.assertGreater(float(gaps[3]), 0)
 
 
 class BadFlags(unittest.TestCase):
