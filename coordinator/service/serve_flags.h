@@ -23,7 +23,7 @@ struct ServeFlags {
   std::string chat_template;
   std::string metrics_alias;
   std::string partial_recompute = "on";
-  std::string speculation = "off";
+  std::string speculation = "lookup";
   model::QuantiseChoice quantise;
   int32_t max_model_len = 0;
   DaemonFlags daemon;
