@@ -152,23 +152,27 @@ void BenchMatMul(Bench* bench, const std::string& name, int64_t out, int64_t in,
   TimeProducts(bench, label, out, in, bytes, dtype == DType::kBF16, copies);
 }
 
-// The same of codes in groups of 128.
+// The same of codes in groups of 128; of NVFP4, and where rows are rounded, in one.
 void BenchCodes(Bench* bench, const std::string& name, int64_t out, int64_t in, int64_t leaves,
-                kernels::CodeKind kind) {
-  constexpr const char* kNames[] = {"int4", "int8", "e2m1", "e4m3"};
-  const std::string label = "matmul " + name + " " + kNames[static_cast<size_t>(kind)];
+                kernels::CodeKind kind, bool rounds_rows = false) {
+  constexpr const char* kNames[] = {"int4", "int8", "e2m1", "e4m3", "nvfp4"};
+  const std::string label =
+      "matmul " + name + " " + (rounds_rows ? "w8a8" : kNames[static_cast<size_t>(kind)]);
   if (!bench->Wanted(label)) return;
-  const int64_t groups = (in + 127) / 128;
+  const int64_t group = rounds_rows || kernels::HasInnerScales(kind) ? in : 128;
+  const int64_t groups = (in + group - 1) / group;
+  const std::vector<uint8_t> inner(static_cast<size_t>(out * in / kernels::kInnerInputs), 0x38);
   std::vector<uint8_t> codes(static_cast<size_t>(out * in));
   Random random(1);
   const uint8_t most = kernels::CodeBits(kind) == 4 ? 15 : 0x7e;
   for (uint8_t& code : codes) code = static_cast<uint8_t>(random.Between(0, most));
   const std::vector<uint16_t> scales(static_cast<size_t>(out * groups), F32ToBf16(0.01f));
   std::vector<int32_t> group_of;
-  for (int64_t k = 0; k < in; ++k) group_of.push_back(static_cast<int32_t>(k / 128));
+  for (int64_t k = 0; k < in; ++k) group_of.push_back(static_cast<int32_t>(k / group));
   kernels::QuantisedSource source;
   source.kind = kind;
   source.scale_type = DType::kBF16;
+  source.rounds_rows = rounds_rows;
   source.in_features = in;
   source.groups = groups;
   source.leaf_begin = Leaves(in, leaves);
@@ -178,7 +182,9 @@ void BenchCodes(Bench* bench, const std::string& name, int64_t out, int64_t in, 
                           .code_stride = in,
                           .scales = reinterpret_cast<const std::byte*>(scales.data()),
                           .group_stride = groups,
-                          .group_of = group_of});
+                          .group_of = group_of,
+                          .inner = inner.data(),
+                          .inner_stride = in / kernels::kInnerInputs});
   std::vector<std::unique_ptr<Weight>> copies;
   int64_t bytes = 0;
   while (bytes < kColdBytes) {
@@ -356,11 +362,13 @@ int Main(int argc, char** argv) {
   BenchMatMul(&bench, "lm_head", o.vocab, o.hidden, 1, DType::kBF16);
   BenchMatMul(&bench, "gate_up", 2 * o.ffn, o.hidden, 1, DType::kF16);
   BenchMatMul(&bench, "gate_up", 2 * o.ffn, o.hidden, 1, DType::kF32);
-  for (const auto kind :
-       {kernels::CodeKind::kInt4, kernels::CodeKind::kInt8, kernels::CodeKind::kE4m3}) {
+  for (const auto kind : {kernels::CodeKind::kInt4, kernels::CodeKind::kInt8,
+                          kernels::CodeKind::kE4m3, kernels::CodeKind::kNvfp4}) {
     BenchCodes(&bench, "gate_up", 2 * o.ffn, o.hidden, 1, kind);
     BenchCodes(&bench, "down", o.hidden, o.ffn, 8, kind);
   }
+  BenchCodes(&bench, "gate_up", 2 * o.ffn, o.hidden, 1, kernels::CodeKind::kInt8, true);
+  BenchCodes(&bench, "down", o.hidden, o.ffn, 8, kernels::CodeKind::kInt8, true);
   for (int64_t depth : {64, 512, 2048}) BenchAttention(&bench, 1, depth, 1);
   BenchAttention(&bench, 8, 512, 1);
   BenchAttention(&bench, 1, 0, 512);

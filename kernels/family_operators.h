@@ -1,5 +1,5 @@
-// Operators that only some model families need: attention that sharpens with the position, and
-// mixtures of experts. A backend without them serves the other families.
+// Operators that only some models need: attention that sharpens with the position, mixtures of
+// experts, and products whose rows are rounded. A backend without them serves the others.
 //
 // The rules of backend.h hold here too: row-independent, one fixed order for every sum.
 #pragma once
@@ -7,9 +7,12 @@
 #include <cstdint>
 #include <span>
 
+#include "base/check.h"
 #include "kernels/tensor.h"
 
 namespace tutti::kernels {
+
+class Weight;
 
 class FamilyOperators {
  public:
@@ -36,6 +39,14 @@ class FamilyOperators {
   // order, n = rows.size() / out.rows.   in, out f32, not aliasing; n >= 1
   virtual void SumRows(TensorView in, std::span<const int32_t> rows, std::span<const float> weights,
                        TensorView out) = 0;
+
+  // Backend::MatMul of a weight that rounds rows (kernels/quantised_source.h), of rows that are
+  // parts of longer ones, whose largest magnitudes are `largest` [rows], on the host.
+  // REQUIRES: the backend packs such weights
+  virtual void MatMulRounded(TensorView in, std::span<const float> largest, const Weight& weight,
+                             TensorView out) {
+    CHECK(false) << "no products of rounded rows on this backend";
+  }
 };
 
 }  // namespace tutti::kernels

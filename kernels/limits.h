@@ -77,6 +77,9 @@ inline constexpr int64_t kAmxAttentionEntries = 64;
 inline constexpr int64_t kQuantisedPiecePairs = 64;
 inline constexpr int64_t kQuantisedAheadBytes = 4096;
 
+// Inputs of a product of integers of 8 bits at most, so that its sums fit 32: 127 * 128 of each.
+inline constexpr int64_t kIntegerInputsMax = 1 << 17;
+
 // Slots of an attention tile, from absolute slot 0: part of the numerics, never to be tuned per
 // machine. Long enough that rescaling the output once per tile costs little, short enough that a
 // tile's scores of six rows stay in L1.

@@ -17,6 +17,13 @@
 // too: it has six digits at most. In a strip the inputs of each inner scale are filled up with
 // zeros to kInnerInputs of them, behind its last one only to kStripMultiple.
 //
+// A source may round rows (W8A8): a row becomes integers first, by row_integers.h, of the largest
+// magnitude of the whole row, and
+//
+//   p        (f32 of the sum of integer * (value - zero) over a strip) * the row's scale
+//
+// in every class: the sum is exact.
+//
 // Pure.  Thread: any.
 #pragma once
 
@@ -63,6 +70,7 @@ struct QuantisedSource {
   // The type that the model computes in. f32: rows are multiplied as they are, in every class; else
   // as beside a weight in bf16.
   DType computed_in = DType::kBF16;
+  bool rounds_rows = false;  // REQUIRES: kInt8 without zero points, one group
   int64_t in_features = 0;
   int64_t groups = 0;
   int64_t first_input = 0;  // of the whole matrix, whose inner scales are of 16 inputs from 0 on

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "kernels/limits.h"
 #include "kernels/mask_row.h"
 #include "kernels/quantised_source.h"
 
@@ -79,6 +80,14 @@ absl::StatusOr<std::vector<int64_t>> CheckQuantisedSource(const QuantisedSource&
   if (source.parts.empty()) return bad("has no parts");
   for (const QuantisedPart& part : source.parts) {
     if (const std::string fault = PartFault(source, part); !fault.empty()) return bad(fault);
+  }
+  if (source.rounds_rows) {
+    const bool plain = source.kind == CodeKind::kInt8 && !source.has_zeros() && source.groups == 1;
+    if (!plain) return bad("rows are rounded beside other codes than integers with one scale");
+    if (source.in_features > kIntegerInputsMax) {
+      return bad(
+          absl::StrCat(source.in_features, " inputs, of which integers fit ", kIntegerInputsMax));
+    }
   }
   for (size_t i = 1; i < source.parts.size(); ++i) {
     const QuantisedPart& before = source.parts[i - 1];

@@ -37,7 +37,6 @@ void ReadQuantised(ConfigFields& fields, ModelConfig* config) {
     const auto quant = ParseQuantConfig(*object, absl::StrCat(fields.prefix(), ": ", name));
     fields.Adopt(quant.status());
     if (!quant.ok()) return;
-    fields.Adopt(CheckServedFormat(*quant, absl::StrCat(fields.prefix(), ": ", name)));
     config->quant = *quant;
     config->quantised_roles = UsualQuantisedRoles();
   }

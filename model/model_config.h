@@ -100,6 +100,8 @@ struct ModelConfig {
   bool is_quantised(Role role) const {
     return quant.has_value() && (quantised_roles >> static_cast<unsigned>(role) & 1) != 0;
   }
+  // Whether rows become integers before they are multiplied by such matrices.
+  bool rounds_rows(Role role) const { return is_quantised(role) && quant->quantises_activations; }
   // Whether the codes of such matrices are made of what the checkpoint has.
   bool makes_codes(Role role) const { return quantise.has_value() && is_quantised(role); }
   bool has_experts() const { return num_experts > 0; }

@@ -163,6 +163,13 @@ std::string RankFault(const ModelConfig& config, int ranks) {
   for (const auto& [name, value] : shared) {
     if (ranks > value) return absl::StrCat("is more than ", name, " ", value);
   }
+  // The integers of a row are by its largest element, which ranks would ask each other for expert
+  // by expert.
+  if (ranks > 1 && config.rounds_rows(Role::kExpertDown) && config.has_experts() &&
+      !config.whole_experts) {
+    return "would cut rows of experts whose activations are int8, unless ranks have whole experts "
+           "(--expert-split expert)";
+  }
   return "";
 }
 

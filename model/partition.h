@@ -76,7 +76,8 @@ struct ShardBytes {
 };
 
 // Whether `ranks` tensor-parallel ranks can share this model: 1, 2, 4 or 8 of them (each owns a
-// whole subtree of the 8 leaves), each with at least one query head and column of the MLP. Shares
+// whole subtree of the 8 leaves), each with at least one query head and column of the MLP, and with
+// whole experts where those round rows. Shares
 // may be uneven: 14 heads over 4 ranks are 3, 4, 3 and 4; of a vocabulary of less than eight units
 // some of eight ranks have none. INVALID_ARGUMENT names the number at fault and the nearest choice
 // that the model takes.

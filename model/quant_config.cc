@@ -89,6 +89,21 @@ void ReadFp8(ConfigFields& fields, QuantConfig* config) {
   }
 }
 
+// Those of int-quantized checkpoints: of each token an integer of 8 bits, by a scale found then.
+void ReadActivations(ConfigFields& fields, ConfigFields& group, QuantConfig* config) {
+  const nlohmann::json* const activations = group.Object("input_activations");
+  if (activations == nullptr) return;
+  config->quantises_activations = true;
+  ConfigFields of(*activations, absl::StrCat(fields.prefix(), ".input_activations"));
+  const bool supported = of.IntOr("num_bits", 1, 16, 8) == 8 && of.TextOr("type", "int") == "int" &&
+                         of.BoolOr("symmetric", true) && of.BoolOr("dynamic", false) &&
+                         of.TextOr("strategy", "token") == "token";
+  if (!supported) {
+    of.Unsupported("supported: activations of 8 bits, int, symmetric, dynamic, strategy token");
+  }
+  fields.Adopt(of.status());
+}
+
 // The one group of layers; others than it are refused, since names say which layer is whose.
 void ReadWeightsOfGroup(ConfigFields& fields, QuantConfig* config) {
   const nlohmann::json* groups = fields.Object("config_groups");
@@ -108,9 +123,7 @@ void ReadWeightsOfGroup(ConfigFields& fields, QuantConfig* config) {
   if (const auto order = weights->find("actorder"); order != weights->end()) {
     config->any_order = *order == "group" || *order == true;
   }
-  if (config->packed == PackedFormat::kInt) {
-    config->quantises_activations = group.Object("input_activations") != nullptr;
-  }
+  if (config->packed == PackedFormat::kInt) ReadActivations(fields, group, config);
   const std::string strategy = of_weights.TextOr("strategy", "");
   if (strategy == "group" || strategy == "tensor_group") {
     config->group_size = of_weights.Int("group_size", 1, kGroupSizeMax);
@@ -210,7 +223,8 @@ std::string DescribeQuantConfig(const QuantConfig& config) {
   }
   return absl::StrCat(kMethods[static_cast<size_t>(config.method)], " ",
                       kKinds[static_cast<size_t>(config.kind())], groups,
-                      config.any_order ? " of any order" : "");
+                      config.any_order ? " of any order" : "",
+                      config.quantises_activations ? ", activations int8" : "");
 }
 
 absl::StatusOr<QuantConfig> ParseQuantConfig(const nlohmann::json& object,

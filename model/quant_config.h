@@ -36,8 +36,8 @@ struct QuantConfig {
   PackedFormat packed = PackedFormat::kNone;
   // The inputs of a group may be any (desc_act, actorder): which, the tensors say.
   bool any_order = false;
-  // Activations are to be quantised too. (Those of FP8 and NVFP4 checkpoints are not: kernels
-  // multiply such weights by activations as they are.)
+  // Activations become integers of 8 bits too, each row by a scale of its own. (Those of FP8 and
+  // NVFP4 checkpoints do not: kernels multiply such weights by activations as they are.)
   bool quantises_activations = false;
   // The type of the scales as they are held: known when the tensors are.
   DType scale_type = DType::kF16;

@@ -67,6 +67,30 @@ TEST(QuantConfigTest, WhatIsPublished) {
   EXPECT_FALSE(nvfp4.quantises_activations) << "weights alone";
 }
 
+TEST(QuantConfigTest, ActivationsThatAreIntegers) {
+  json config = {
+      {"quant_method", "compressed-tensors"},
+      {"format", "int-quantized"},
+      {"config_groups", {{"group_0", {{"weights", {{"num_bits", 8}, {"strategy", "channel"}}}}}}}};
+  EXPECT_FALSE(Must(config.dump()).quantises_activations);
+  json& activations = config["config_groups"]["group_0"]["input_activations"];
+  activations = {{"num_bits", 8},
+                 {"type", "int"},
+                 {"symmetric", true},
+                 {"dynamic", true},
+                 {"strategy", "token"}};
+  EXPECT_TRUE(Must(config.dump()).quantises_activations);
+  const std::pair<const char*, json> others[] = {{"num_bits", 4},        {"type", "float"},
+                                                 {"symmetric", false},   {"dynamic", false},
+                                                 {"strategy", "tensor"}, {"dynamic", "local"}};
+  for (const auto& [field, value] : others) {
+    const json before = activations;
+    activations[field] = value;
+    EXPECT_THAT(Said(config.dump()), HasSubstr("input_activations")) << field << " " << value;
+    activations = before;
+  }
+}
+
 TEST(QuantConfigTest, OthersAreRefusedByName) {
   EXPECT_THAT(Said(R"({"quant_method": "bitsandbytes"})"), HasSubstr("\"bitsandbytes\""));
   EXPECT_THAT(Said("{}"), HasSubstr("not named"));

@@ -99,21 +99,6 @@ class RoleFinder {
 
 uint32_t UsualQuantisedRoles() { return kInLayers; }
 
-absl::Status CheckServedFormat(const QuantConfig& config, const std::string& where) {
-  constexpr char kInstead[] =
-      "; what loads: GPTQ and AWQ, compressed-tensors of pack-quantized int4 and int8, "
-      "float-quantized, mxfp4 and nvfp4, FP8 by blocks, NVFP4 of ModelOpt; or the model's "
-      "checkpoint in bf16";
-  if (config.packed == PackedFormat::kInt) {
-    return absl::UnimplementedError(
-        absl::StrCat(where,
-                     ": int-quantized weights with quantised activations (W8A8) are not "
-                     "served yet",
-                     kInstead));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status FindQuantisedRoles(const Checkpoint& checkpoint, ModelConfig* config) {
   return RoleFinder(checkpoint, config).Run();
 }
@@ -124,7 +109,6 @@ absl::Status LoadQuantizeConfig(const std::string& dir, ModelConfig* config) {
   TUTTI_ASSIGN_OR_RETURN(const std::string text, text::ReadTextFile(file, kConfigBytesMax));
   TUTTI_ASSIGN_OR_RETURN(const nlohmann::json root, ParseJson(text, file, kConfigBytesMax));
   TUTTI_ASSIGN_OR_RETURN(const QuantConfig said, ParseQuantConfig(root, file));
-  TUTTI_RETURN_IF_ERROR(CheckServedFormat(said, file));
   if (!config->quant.has_value()) {
     config->quant = said;
     config->quantised_roles = UsualQuantisedRoles();

@@ -15,9 +15,6 @@ namespace tutti::model {
 // Roles as checkpoints that say no more have them: the matrices of attention, MLPs and experts.
 uint32_t UsualQuantisedRoles();
 
-// UNIMPLEMENTED, after `where`: codes that are read but not served, with what loads instead.
-absl::Status CheckServedFormat(const QuantConfig& config, const std::string& where);
-
 // Sets config->quant to what the tensors of `checkpoint` say: which roles are quantised, and the
 // type of their scales. INVALID_ARGUMENT names a tensor that is quantised though config.json says
 // nothing of it, or though another of its role is not. UNIMPLEMENTED: of a role, or in a way, that

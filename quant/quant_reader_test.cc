@@ -11,6 +11,7 @@
 
 #include "base/files_testing.h"
 #include "kernels/float_formats.h"
+#include "kernels/row_integers.h"
 
 namespace tutti::quant {
 namespace {
@@ -312,6 +313,39 @@ TEST(QuantReaderTest, FixturesOfTheFormatsOwnPackers) {
     ++compared;
   }
   EXPECT_GE(compared, 13);
+}
+
+// Integers of activations and their scales, of those who divide by the scale; who multiplies by its
+// inverse finds another integer where the quotient is a tie.
+TEST(QuantReaderTest, RoundedRowsAreThoseOfTheFixture) {
+  if (TestData().empty()) GTEST_SKIP() << "TUTTI_TESTDATA is not set: no quantised files";
+  const auto source = *OpenTensors(TestData() + "/quant/activation_quant.safetensors");
+  const auto read = [&](const char* name) { return *source->Read(name); };
+  const auto x = read("x"), scales = read("int8.scale"), q = read("int8.q_div"),
+             of_inverse = read("int8.q_inv");
+  constexpr int64_t kRows = 5, kIn = 384;
+  int others = 0;
+  ASSERT_EQ(x.size(), size_t{kRows * kIn * 2});
+  for (int64_t r = 0; r < kRows; ++r) {
+    std::vector<float> row;
+    for (int64_t k = 0; k < kIn; ++k) {
+      row.push_back(kernels::LoadAsF32(x.data(), DType::kBF16, r * kIn + k));
+    }
+    const float scale = kernels::RowScale(kernels::LargestOfRow(row.data(), kIn));
+    EXPECT_EQ(scale, kernels::LoadAsF32(scales.data(), DType::kF32, r)) << r;
+    std::vector<int16_t> found(row.size());
+    kernels::RoundRow(row.data(), kIn, scale, found.data());
+    for (int64_t k = 0; k < kIn; ++k) {
+      ASSERT_EQ(found[static_cast<size_t>(k)],
+                static_cast<int8_t>(q[static_cast<size_t>(r * kIn + k)]))
+          << r << ", " << k;
+      if (of_inverse[static_cast<size_t>(r * kIn + k)] == q[static_cast<size_t>(r * kIn + k)])
+        continue;
+      EXPECT_EQ(row[static_cast<size_t>(k)] * 127 / kernels::LargestOfRow(row.data(), kIn), -63.5f);
+      ++others;
+    }
+  }
+  EXPECT_EQ(others, 1);
 }
 
 }  // namespace

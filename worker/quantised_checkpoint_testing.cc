@@ -179,6 +179,7 @@ class Writer {
     if (config_.method == Method::kGptq) return Gptq();
     if (config_.method == Method::kAwq) return Awq();
     if (config_.packed == PackedFormat::kPacked) return Packed();
+    if (config_.packed == PackedFormat::kInt) return Int8();
     if (config_.packed == PackedFormat::kMxfp4) return Fp4();
     if (config_.packed == PackedFormat::kNvfp4) return Fp4();
     Fp8();
@@ -251,6 +252,13 @@ class Writer {
                                  [&](int64_t g, int64_t n) { return Zero(n, g); });
     file_.Add(Name("weight_zero_point"), StoredType::kI32, {words(coded_.out), coded_.groups},
               Transposed(zeros, coded_.groups));
+  }
+  void Int8() {
+    std::vector<uint8_t> integers;
+    for (const uint8_t code : coded_.codes) integers.push_back(code ^ 0x80);
+    file_.Add(Name("weight"), StoredType::kI8, {coded_.out, coded_.in}, integers);
+    file_.Add(Name("weight_scale"), StoredType::kBF16, {coded_.out, 1},
+              Rounded(DType::kBF16, coded_.scales));
   }
   void Fp8() {
     file_.Add(Name("weight"), StoredType::kF8E4M3, {coded_.out, coded_.in}, coded_.codes);

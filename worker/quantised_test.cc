@@ -58,6 +58,18 @@ json Nvfp4() {
                     {{"strategy", "tensor_group"}, {"group_size", 16}, {"type", "float"}});
 }
 
+json Integers(bool activations) {
+  json all = Compressed("int-quantized", 8, {{"strategy", "channel"}});
+  if (activations) {
+    all["config_groups"]["group_0"]["input_activations"] = {{"num_bits", 8},
+                                                            {"type", "int"},
+                                                            {"symmetric", true},
+                                                            {"dynamic", true},
+                                                            {"strategy", "token"}};
+  }
+  return all;
+}
+
 std::map<std::string, json> Formats() {
   return {
       {"gptq4", GptqConfig(4, 32)},
@@ -71,6 +83,7 @@ std::map<std::string, json> Formats() {
       {"packed8", Packed(8, 16, true)},
       {"mxfp4", Compressed("mxfp4-pack-quantized", 4, {{"strategy", "group"}, {"group_size", 32}})},
       {"nvfp4", Nvfp4()},
+      {"int8", Integers(false)},
       {"nvfp4_modelopt", {{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}}};
 }
 
@@ -112,6 +125,21 @@ TEST_F(QuantisedModelTest, EveryFormatGivesTheLogitsOfItsNumbers) {
       EXPECT_LE(LargestDifference(codes.Logits(prompt), expected), 1e-3) << name << " " << backend;
     }
   }
+}
+
+// The reference computes them in f64. Other sums between the products may round an element to
+// another integer.
+TEST_F(QuantisedModelTest, RoundedActivationsGiveTheExactLogits) {
+  const QuantisedCopy copy = MakeQuantisedCopy(made_, Integers(true), dir_.File("w8a8"));
+  const auto prompt = Prompt(131, 40, 1);
+  TestPipeline exact({.model_dir = copy.codes, .backend = "reference"});
+  const auto expected = exact.Logits(prompt);
+  TestPipeline codes({.model_dir = copy.codes, .backend = "cpu"});
+  EXPECT_LE(LargestDifference(codes.Logits(prompt), expected), 1e-3);
+  TestPipeline plain({.model_dir = copy.plain, .backend = "reference"});
+  const double from_plain = LargestDifference(plain.Logits(prompt), expected);
+  EXPECT_GT(from_plain, 1e-3) << "activations are rounded";
+  EXPECT_LT(from_plain, 0.5) << "to near ones";
 }
 
 TEST_F(QuantisedModelTest, EveryFamilyInEightBitsAndFour) {
@@ -183,7 +211,9 @@ void ExpectPlannedBytes(const TestPipelineOptions& options, const std::string& w
 }
 
 TEST_F(QuantisedModelTest, OneVoiceAndThePlannedBytesInEveryLayout) {
-  for (const auto& [name, format] : Formats()) {
+  std::map<std::string, json> formats = Formats();
+  formats["w8a8"] = Integers(true);
+  for (const auto& [name, format] : formats) {
     const QuantisedCopy copy = MakeQuantisedCopy(made_, format, dir_.File(name), "bfloat16");
     TestPipelineOptions options = {.model_dir = copy.codes, .backend = "cpu", .num_blocks = 128};
     std::vector<TestPipelineOptions> others(6, options);
@@ -217,6 +247,24 @@ TEST_F(QuantisedModelTest, OneVoiceOfExperts) {
     ExpectOneVoice(options, what, others);
     for (const TestPipelineOptions& other : others) ExpectPlannedBytes(other, what);
   }
+}
+
+TEST_F(QuantisedModelTest, ExpertsThatRoundRowsAreWholeOnRanks) {
+  const QuantisedCopy copy = MakeQuantisedCopy(MakePlainModel(dir_.path(), true), Integers(true),
+                                               dir_.File("w8a8"), "bfloat16");
+  TestPipelineOptions options = {.model_dir = copy.codes, .backend = "cpu", .num_blocks = 128};
+  TestPipelineOptions whole = options;
+  whole.ranks = {2};
+  whole.whole_experts = true;
+  ExpectOneVoice(options, "whole experts", {whole});
+  ExpectPlannedBytes(whole, "whole experts");
+  model::ModelConfig config = *model::LoadModelConfig(copy.codes);
+  EXPECT_EQ(model::CheckRanks(config, 2).message(),
+            "tensor-parallel size 2 would cut rows of experts whose activations are int8, unless "
+            "ranks have whole experts (--expert-split expert); the nearest that this model takes "
+            "is 1");
+  config.whole_experts = true;
+  EXPECT_TRUE(model::CheckRanks(config, 2).ok());
 }
 
 TEST_F(QuantisedModelTest, InstructionSetsOfAClassAgree) {

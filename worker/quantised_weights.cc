@@ -95,6 +95,7 @@ absl::StatusOr<std::unique_ptr<kernels::Weight>> PackQuantised(
   source.name = pieces.front().part->spec.name;
   source.leaf_begin = std::move(leaf_begin);
   source.computed_in = config.dtype;
+  source.rounds_rows = config.rounds_rows(pieces.front().part->spec.role);
   std::vector<int64_t> rows;
   for (const QuantisedPiece& piece : pieces) {
     TUTTI_ASSIGN_OR_RETURN(matrices.emplace_back(),

@@ -235,7 +235,8 @@ absl::Status Transformer::Attend(int64_t layer, const Batch& batch,
   AddToResidual(weights.output_bias, rows);
   joined_->Attention(q, kv_.layer(layer), sequences, attention_scale_, attended);
   Tell(progress);
-  TUTTI_RETURN_IF_ERROR(AddProduct(attended, DType::kF32, MlpNorm(layer, rows)));
+  TUTTI_RETURN_IF_ERROR(
+      AddProduct(model::Role::kAttentionOutput, attended, DType::kF32, MlpNorm(layer, rows)));
   Tell(progress);
   return absl::OkStatus();
 }
@@ -284,42 +285,8 @@ absl::Status Transformer::Mlp(int64_t layer, int64_t rows, const ProgressCallbac
   if (weights.gate_up_bias.data != nullptr) backend_->AddBias(gate_up, weights.gate_up_bias);
   AddToResidual(weights.down_bias, rows);
   joined_->SiluMul(gate_up, activated);
-  return AddProduct(activated, config_.residual_dtype(), AttentionNorm(layer + 1, rows));
-}
-
-absl::StatusOr<TensorView> Transformer::AcquireRows(int64_t rows) {
-  const int64_t bytes = rows * config_.hidden_size * static_cast<int64_t>(sizeof(float));
-  TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> memory, options_.collective->Acquire(bytes));
-  return HostView(memory.data(), DType::kF32, rows, config_.hidden_size);
-}
-
-absl::Status Transformer::AddProduct(const ProductRows& in, DType round_to, const NextNorm& next) {
-  const int64_t rows = in.rows.rows;
-  const TensorView residual = scratch_.residual.Rows(0, rows);
-  if (options_.place.ranks == 1) {
-    joined_->AddProduct(in, scratch_.delta.Rows(0, rows), residual, round_to, next);
-    return absl::OkStatus();
-  }
-  if (options_.collective->on_device()) {
-    const TensorView delta = scratch_.delta.Rows(0, rows);
-    joined_->MatMul(in, delta);
-    TUTTI_RETURN_IF_ERROR(options_.collective->SumOnDevice(delta));
-    joined_->AddResidual(residual, delta, round_to, next);
-    return absl::OkStatus();
-  }
-  TUTTI_ASSIGN_OR_RETURN(const TensorView to_others, AcquireRows(rows));
-  // Exchanges work in host memory. Where that is also the backend's, the product goes there at
-  // once.
-  const bool on_host = backend_->device() == to_others.device;
-  const TensorView delta = on_host ? TensorView() : scratch_.delta.Rows(0, rows);
-  joined_->MatMul(in, on_host ? to_others : delta);
-  if (!on_host) backend_->Convert(delta, to_others);
-  TUTTI_ASSIGN_OR_RETURN(const std::span<const float> sum, options_.collective->Sum());
-  const TensorView summed =
-      HostView(const_cast<float*>(sum.data()), DType::kF32, rows, config_.hidden_size);
-  if (!on_host) backend_->Convert(summed, delta);
-  joined_->AddResidual(residual, on_host ? summed : delta, round_to, next);
-  return absl::OkStatus();
+  return AddProduct(model::Role::kDown, activated, config_.residual_dtype(),
+                    AttentionNorm(layer + 1, rows));
 }
 
 // Rows of a decode step are all there are, one after another.

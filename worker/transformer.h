@@ -5,8 +5,9 @@
 // end, so rows that cross a stage boundary in that type are exact and the number of stages cannot
 // be seen in the result. Inside a layer everything stays f32.
 //
-// Its functions are in three files, because experts are a pass of their own
-// (transformer_experts.cc), and memory is counted before any pass (transformer_memory.cc).
+// Its functions are in four files, because experts are a pass of their own
+// (transformer_experts.cc), products that ranks share are exchanges (transformer_products.cc), and
+// memory is counted before any pass (transformer_memory.cc).
 //
 // Thread: the executor's.
 #pragma once
@@ -144,9 +145,12 @@ class Transformer : public StageRunner {
   absl::StatusOr<kernels::TensorView> ExchangeResults(kernels::TensorView results);
   absl::StatusOr<kernels::TensorView> AcquireRows(int64_t rows);
   absl::Status WaitForDevices();
-  // residual = round(residual + the product of `in`, summed over ranks), and its norm.
-  absl::Status AddProduct(const kernels::ProductRows& in, DType round_to,
+  // residual = round(residual + the product of `in`, summed over ranks), and its norm. `role`: of
+  // the weight.
+  absl::Status AddProduct(model::Role role, const kernels::ProductRows& in, DType round_to,
                           const kernels::NextNorm& next);
+  // The largest magnitudes of rows of which each rank has a part, to largest_.
+  absl::Status FindLargest(kernels::TensorView part);
   // logits = head(norm(residual)) of a slice of sample rows, through the memory of `input`.
   void MultiplyHead(std::span<const SampleRow> rows, const kernels::ProductRows& input,
                     kernels::TensorView logits);
@@ -187,6 +191,7 @@ class Transformer : public StageRunner {
   std::vector<int32_t> own_ids_;
   std::vector<int64_t> embed_begin_;
   std::vector<float> firsts_;          // of a step's rows
+  std::vector<float> largest_;         // of rows that a product rounds
   std::vector<int64_t> gather_begin_;  // where the ranks' experts' results begin
 };
 

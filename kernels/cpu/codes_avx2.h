@@ -47,6 +47,17 @@ struct Avx2Codes {
     return {{_mm256_set1_epi32(128), _mm256_set1_epi32(128)}};
   }
 
+  // A line of codes of 8 bits as units of integers of 16 bits, less 128.
+  TUTTI_INLINE void IntegerLine(const uint8_t* line, uint8_t* out, int64_t pair_step) {
+    const __m256i middle = _mm256_set1_epi16(128);
+    for (int half = 0; half < 2; ++half, line += 32, out += 32) {
+      const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line));
+      const __m256i lower = _mm256_and_si256(words, _mm256_set1_epi16(0xff));
+      Put(out, _mm256_sub_epi16(lower, middle));
+      Put(out + pair_step, _mm256_sub_epi16(_mm256_srli_epi16(words, 8), middle));
+    }
+  }
+
   // Inner scales as f32, in place of zero points: integers of 18 bits times 2^-9.
   TUTTI_INLINE Zeros LoadInner(const uint8_t* codes) {
     Zeros scales;

@@ -36,6 +36,15 @@ struct Avx512Codes {
     return _mm512_set1_epi32(128);
   }
 
+  // A line of codes of 8 bits as units of integers of 16 bits, less 128.
+  TUTTI_INLINE void IntegerLine(const uint8_t* line, uint8_t* out, int64_t pair_step) {
+    const __m512i words = _mm512_loadu_si512(line);
+    const __m512i middle = _mm512_set1_epi16(128);
+    const __m512i lower = _mm512_and_si512(words, _mm512_set1_epi16(0xff));
+    _mm512_storeu_si512(out, _mm512_sub_epi16(lower, middle));
+    _mm512_storeu_si512(out + pair_step, _mm512_sub_epi16(_mm512_srli_epi16(words, 8), middle));
+  }
+
   // Inner scales of 16 columns as f32, in place of zero points: integers of 18 bits times 2^-9.
   TUTTI_INLINE Zeros LoadInner(const uint8_t* codes) {
     const __m512i words =

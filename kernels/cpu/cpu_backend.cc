@@ -136,6 +136,10 @@ class CpuBackend : public Backend,
   void GatherRows(TensorView in, std::span<const int32_t> rows, TensorView out) override;
   void SumRows(TensorView in, std::span<const int32_t> rows, std::span<const float> weights,
                TensorView out) override;
+  void MatMulRounded(TensorView in, std::span<const float> largest, const Weight& weight,
+                     TensorView out) override {
+    products_.MatMulRounded(in, largest, AsCodes(weight), out);
+  }
 
  private:
   template <class Fn>
@@ -337,8 +341,7 @@ void CpuBackend::TopCandidates(TensorView logits, int64_t row, int64_t count,
 void CpuBackend::ScaleRows(TensorView x, std::span<const float> scale) {
   CheckScaleRows(x, scale);
   ForRows(x.rows, x.cols, [&](int64_t r) {
-    float* row = x.f32(r);
-    for (int64_t i = 0; i < x.cols; ++i) row[i] *= scale[r];
+    for (float* x_at = x.f32(r); x_at < x.f32(r) + x.cols; ++x_at) *x_at *= scale[r];
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/shape_checks.h"
 
 namespace tutti::kernels::cpu {
 
@@ -17,6 +18,12 @@ const QuantisedWeight* AsQuantised(const Weight& weight) {
   return dynamic_cast<const QuantisedWeight*>(&weight);
 }
 }  // namespace
+
+const QuantisedWeight& AsCodes(const Weight& weight) {
+  const QuantisedWeight* const codes = AsQuantised(weight);
+  CHECK(codes != nullptr) << "a weight of another kind or backend";
+  return *codes;
+}
 
 MatMulJob CpuProducts::JobOf(const CpuWeight& weight, int64_t rows) {
   const LeafPairs& pairs = weight.pairs();
@@ -89,7 +96,29 @@ void CpuProducts::Multiply(const QuantisedJob& rows, const QuantisedSection& sec
   });
 }
 
+void CpuProducts::MatMulRounded(TensorView in, std::span<const float> largest,
+                                const QuantisedWeight& weight, TensorView out) {
+  CheckMatMul(in, weight, out);
+  CHECK(weight.rounds_rows() && (largest.empty() || std::ssize(largest) == in.rows));
+  for (const QuantisedSection& section : weight.sections()) {
+    QuantisedJob job = JobOf(weight, section, in.rows);
+    job.rows.in = in.f32();
+    job.rows.in_stride = in.row_stride;
+    integer_rows_.Begin(job, largest, kernels_->integer_tiles && !job.rows.tuning.by_f32);
+    pool_.Split(integer_rows_.tiles(), in.rows * in.cols < kSerialElements,
+                [&](int thread, int64_t begin, int64_t end) {
+                  float* const room = ThreadFloats(thread, integer_rows_.RoomFloats());
+                  for (int64_t tile = begin; tile < end; ++tile) {
+                    integer_rows_.PackTile(tile, room);
+                    CountSlice(pool_.slices(thread));
+                  }
+                });
+    Multiply(integer_rows_.job(), section, out);
+  }
+}
+
 void CpuProducts::MatMulQuantised(TensorView in, const QuantisedWeight& weight, TensorView out) {
+  if (weight.rounds_rows()) return MatMulRounded(in, {}, weight, out);
   for (const QuantisedSection& section : weight.sections()) {
     QuantisedJob job = JobOf(weight, section, in.rows);
     job.rows.in = in.f32();
@@ -116,6 +145,7 @@ bool CpuProducts::BeginRows(const Weight& weight, int64_t rows) {
   if (const QuantisedWeight* codes = AsQuantised(weight); codes != nullptr) {
     const QuantisedSection& section = codes->sections().front();
     if (codes->sections().size() > 1 || !section.order.empty()) return false;
+    if (codes->rounds_rows()) return false;
     quantised_job_ = JobOf(*codes, section, rows);
     rows_job_ = quantised_job_.rows;
   } else {

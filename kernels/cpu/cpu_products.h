@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernels/cpu/cpu_knobs.h"
 #include "kernels/cpu/cpu_quantised.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/growing_memory.h"
+#include "kernels/cpu/integer_rows.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/slice_count.h"
 #include "kernels/cpu/thread_pool.h"
@@ -21,6 +23,8 @@ namespace tutti::kernels::cpu {
 
 // The packed weight of this backend.  CHECKs that it is one.
 const CpuWeight& AsCpu(const Weight& weight);
+// The same of a weight of codes.
+const QuantisedWeight& AsCodes(const Weight& weight);
 
 class CpuProducts {
  public:
@@ -37,6 +41,10 @@ class CpuProducts {
 
   // out = in * weight^T.  CHECKs that the weight is of this backend.
   void MatMul(TensorView in, const Weight& weight, TensorView out);
+
+  // FamilyOperators::MatMulRounded; `largest` empty: rows are whole.
+  void MatMulRounded(TensorView in, std::span<const float> largest, const QuantisedWeight& weight,
+                     TensorView out);
 
   // Instead of MatMul, for rows that are made one by one and for nothing else: BeginRows, PackRow
   // of each, from any threads of the pool, and MultiplyRows once, before the next BeginRows or
@@ -79,6 +87,7 @@ class CpuProducts {
   const KernelTable* kernels_ = nullptr;
   const CpuKnobs* knobs_ = nullptr;
   Scratch packed_in_;
+  IntegerRows integer_rows_;
   Scratch gathered_;  // rows whose inputs are packed in another order
   MatMulJob rows_job_ = {};
   QuantisedJob quantised_job_ = {};  // whose rows are those, where they are for one

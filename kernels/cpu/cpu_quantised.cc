@@ -164,6 +164,7 @@ absl::StatusOr<std::unique_ptr<Weight>> QuantisedWeight::Pack(const QuantisedSou
   weight->scale_type_ = source.scale_type;
   weight->computed_in_ = source.computed_in;
   weight->has_zeros_ = source.has_zeros();
+  weight->rounds_rows_ = source.rounds_rows;
   int64_t bytes = 0;
   for (const QuantisedPart& part : source.parts) {
     auto& sections = weight->sections_;

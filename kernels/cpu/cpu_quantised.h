@@ -41,6 +41,7 @@ class QuantisedWeight : public Weight {
   int64_t bytes() const override { return data_->bytes(); }
 
   const std::vector<QuantisedSection>& sections() const { return sections_; }
+  bool rounds_rows() const { return rounds_rows_; }
   // A section's product, but for its rows, and where they and the results are. Its type: f32 or
   // bf16, as the model computes.
   QuantisedJob JobOf(const QuantisedSection& section) const;
@@ -53,6 +54,7 @@ class QuantisedWeight : public Weight {
   DType scale_type_ = DType::kF32;
   DType computed_in_ = DType::kBF16;
   bool has_zeros_ = false;
+  bool rounds_rows_ = false;
   std::vector<QuantisedSection> sections_;
   std::unique_ptr<DeviceBuffer> data_;
 };

@@ -144,6 +144,34 @@ struct DotFormat {
   }
 };
 
+// Integers of 16 bits, two to a word on both sides: accumulators are sums of 32 bits, which are
+// exact (S::DotIntegers), in the place of floats.
+template <class S>
+struct IntegerFormat {
+  using Simd = S;
+  using Chains = PlainChains;
+  using A = uint32_t;
+  using F = typename S::F;
+  static constexpr int kPerPair = 1;
+  static constexpr bool kRounds = true;
+  static constexpr int kUnitBytes = 64;
+  static constexpr int64_t kBlockPairs = 0;
+
+  template <int R, int P>
+  TUTTI_INLINE void Step(F (&acc)[R][P], const uint8_t* const (&unit)[P], const A* a,
+                         int64_t row_step) {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p) acc[r][p] = S::DotIntegers(acc[r][p], a[r * row_step], unit[p]);
+    }
+  }
+};
+template <class Format>
+inline constexpr bool kOfIntegers = false;
+template <class S>
+inline constexpr bool kOfIntegers<IntegerFormat<S>> = true;
+
 // Of formats whose f32 instructions take denormals as zero and flush them, to nearest even, as the
 // instructions for bf16 do whatever MXCSR says: it is made to say so from Begin to End.
 template <class S>

@@ -67,12 +67,14 @@ CpuFeatures Detect() {
   const bool saves_zmm = (saved & 0xe6) == 0xe6;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return features;
   const uint32_t last_subleaf = a;
-  const bool has_tiles = Bit(d, 22) && Bit(d, 24);  // AMX-BF16, AMX-TILE
+  const bool has_tiles = Bit(d, 22) && Bit(d, 24) && Bit(d, 25);  // AMX-BF16, -TILE, -INT8
+  const bool has_vnni = Bit(c, 11);
   features.avx2 = saves_ymm && Bit(b, 5);
   features.avx512 =
       features.avx2 && saves_zmm && Bit(b, 16) && Bit(b, 17) && Bit(b, 30) && Bit(b, 31);
   if (features.avx512 && last_subleaf >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) {
-    features.avx512bf16 = Bit(a, 5);
+    // All processors with the one have the other.
+    features.avx512bf16 = Bit(a, 5) && has_vnni;
   }
   const bool saves_tiles = (saved >> 17 & 3) == 3;
   if (features.avx512bf16 && saves_tiles && has_tiles) FindTiles(&features);

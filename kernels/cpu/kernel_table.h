@@ -41,6 +41,10 @@ struct QuantisedJob {
   int64_t leaves;
   const int64_t* leaf_strip;  // [leaves + 1]: the first strip of a leaf
   const int64_t* strip_at;    // [strips + 1]: bytes from the beginning of a group
+  // [rows]: packed_in holds integers (integer_rows.h), and this is what they stand for; null: it is
+  // the output of pack_rows.
+  const float* row_scales;
+  const int32_t* row_sums;  // [strips][rows]: of integers that lie as tiles; else null
 };
 
 struct AttentionJob {
@@ -120,6 +124,8 @@ struct KernelTable {
   bool multiplies_both_ways;
   // Rows of a tile of packed bf16 that is not multiplied by_f32; other tiles have kTileRows.
   int64_t row_tile;
+  // Whether rows of integers are laid out as AMX's tiles where they are not multiplied by_f32.
+  bool integer_tiles;
   // (row, head) pairs of an item at most, over bf16 and not by_f32; of others kAttentionEntries.
   int64_t attention_entries;
 };

@@ -1,6 +1,7 @@
 // AMX's tiles for bf16, with the bits of sums of blocks; the rest by AVX-512. Compiled with
 // AVX-512 BF16. Includes nothing whose inline functions another file may share.
 #include "kernels/cpu/amx_attention.h"
+#include "kernels/cpu/amx_integers.h"
 #include "kernels/cpu/amx_matmul.h"
 #include "kernels/cpu/amx_quantised.h"
 #include "kernels/cpu/make_table.h"
@@ -50,7 +51,11 @@ void MatMul(const MatMulJob& job, int64_t begin, int64_t end, float* scratch, ui
 }
 void MatMulQuantised(const QuantisedJob& job, int64_t begin, int64_t end, float* scratch,
                      uint64_t* slices) {
-  if (job.rows.dtype != DType::kBF16 || job.rows.tuning.by_f32) {
+  if (job.row_sums != nullptr) {
+    return AmxIntegerGroups<Avx512Amx>(job, begin, end, scratch, slices);
+  }
+  const bool numbers = job.row_scales == nullptr;
+  if (!numbers || job.rows.dtype != DType::kBF16 || job.rows.tuning.by_f32) {
     return ByF32::MatMulQuantised(job, begin, end, scratch, slices);
   }
   AmxQuantisedGroups<Avx512Amx>(job, begin, end, scratch, slices);
@@ -102,6 +107,7 @@ const KernelTable& AmxKernels() {
     table.attend = Attention;
     table.tile_burst = TileBurst;
     table.row_tile = kAmxRows;
+    table.integer_tiles = true;
     table.attention_entries = kAmxAttentionEntries;
     table.multiplies_both_ways = true;
     return table;

@@ -39,6 +39,9 @@ struct Kernels {
   using F32ByBf16 = FmaFormat<S, LoadBf16Unit>;
   static void MatMulQuantised(const QuantisedJob& job, int64_t begin, int64_t end, float* scratch,
                               uint64_t* slices) {
+    if (job.row_scales != nullptr) {
+      return QuantisedGroups<IntegerFormat<S>>(job, begin, end, scratch, slices);
+    }
     if (job.rows.dtype == DType::kF32) {
       return QuantisedGroups<F32ByBf16>(job, begin, end, scratch, slices);
     }
@@ -67,7 +70,8 @@ struct Kernels {
             ConvertRow<S>,      Largest<S>, FindEqual<S>,
             SumExp<S>,          ReadAll<S>, FmaBurst<S>,
             dot_burst,          nullptr,    kStreamsFewRows,
-            kBothWays,          kTileRows,  kAttentionEntries};
+            kBothWays,          kTileRows,  false,
+            kAttentionEntries};
   }
 };
 

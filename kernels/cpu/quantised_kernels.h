@@ -124,6 +124,21 @@ static void ExpandCodes(CodeKind kind, const QuantisedStrip& strip, int64_t begi
   }
 }
 
+// The same of codes of 8 bits as integers of 16, all four units.
+template <class Codes>
+static void ExpandIntegers(const QuantisedStrip& strip, int64_t begin, int64_t pairs,
+                           QuantisedTarget to, int64_t ahead) {
+  constexpr int64_t kLinePairs = 2;
+  const uint8_t* line = strip.codes + begin / kLinePairs * kMatMulGroupUnits * kQuantisedLineBytes;
+  for (int64_t pair = 0; pair < pairs; pair += kLinePairs, to.out += kLinePairs * to.pair_step) {
+#pragma GCC unroll 4
+    for (int unit = 0; unit < kMatMulGroupUnits; ++unit, line += kQuantisedLineBytes) {
+      if (ahead > 0) __builtin_prefetch(line + ahead, 0, 3);
+      Codes::IntegerLine(line, to.out + unit * to.unit_step, to.pair_step);
+    }
+  }
+}
+
 template <class S>
 TUTTI_INLINE typename S::F LoadScales(const uint8_t* scales, DType type, int64_t column) {
   if (type == DType::kBF16) return S::LoadBf16(reinterpret_cast<const uint16_t*>(scales) + column);
@@ -148,6 +163,23 @@ TUTTI_INLINE void AddScaled(const float* part, const uint8_t* scales, DType type
   }
 }
 
+// acc = fma(part as f32 * the row's scale, scale, +0) of a leaf's only strip of integers.
+template <class S>
+TUTTI_INLINE void ScaleIntegers(const float* part, const float* row_scales, const uint8_t* scales,
+                                DType type, int64_t rows, float* acc) {
+  typename S::F scale[kMatMulGroupUnits];
+#pragma GCC unroll 4
+  for (int p = 0; p < kMatMulGroupUnits; ++p) scale[p] = LoadScales<S>(scales, type, 16 * p);
+  for (int64_t r = 0; r < rows; ++r) {
+    const typename S::F of_row = S::Set(row_scales[r]);
+#pragma GCC unroll 4
+    for (int p = 0; p < kMatMulGroupUnits; ++p, part += 16, acc += 16) {
+      const typename S::F sum = S::Mul(S::FromIntegers(S::Load(part)), of_row);
+      S::Store(acc, S::Fma(sum, scale[p], S::Zero()));
+    }
+  }
+}
+
 // The sums of one strip for a block of rows, to part [rows][64].
 template <class Format>
 static void MultiplyStrip(const QuantisedJob& job, const QuantisedStrip& strip, int64_t first_pair,
@@ -162,9 +194,13 @@ static void MultiplyStrip(const QuantisedJob& job, const QuantisedStrip& strip, 
   for (int64_t begin = 0; begin < strip.pairs; begin += kQuantisedPiecePairs) {
     const int64_t left = strip.pairs - begin;
     const int64_t pairs = left < kQuantisedPiecePairs ? left : kQuantisedPiecePairs;
-    ExpandCodes<typename S::Codes, kMatMulGroupUnits>(
-        job.kind, strip, begin, pairs, 0, to,
-        job.rows.tuning.ahead_bytes == kAheadOff ? 0 : kQuantisedAheadBytes);
+    const int64_t ahead = job.rows.tuning.ahead_bytes == kAheadOff ? 0 : kQuantisedAheadBytes;
+    if constexpr (kOfIntegers<Format>) {
+      ExpandIntegers<typename S::Codes>(strip, begin, pairs, to, ahead);
+    } else {
+      ExpandCodes<typename S::Codes, kMatMulGroupUnits>(job.kind, strip, begin, pairs, 0, to,
+                                                        ahead);
+    }
     const Piece piece = {pairs, begin == 0, block.tiles, kAheadOff};
     for (int64_t tile = 0; tile < block.tiles; ++tile) {
       const RowTile t = TileOf(block, tile);
@@ -197,8 +233,13 @@ static void QuantisedGroups(const QuantisedJob& job, int64_t group_begin, int64_
         for (int64_t s = first; s < job.leaf_strip[leaf + 1]; ++s) {
           const QuantisedStrip strip = QuantisedStripAt(job, group, s);
           MultiplyStrip<Format>(job, strip, job.rows.leaf_pair_begin[s], block, panel, part);
-          AddScaled<S, kMatMulGroupColumns>(part, strip.scales, job.scale_type, block.rows,
-                                            s == first, acc);
+          if constexpr (kOfIntegers<Format>) {
+            ScaleIntegers<S>(part, job.row_scales + block.begin, strip.scales, job.scale_type,
+                             block.rows, acc);
+          } else {
+            AddScaled<S, kMatMulGroupColumns>(part, strip.scales, job.scale_type, block.rows,
+                                              s == first, acc);
+          }
         }
         if (job.leaves > 1) AddLeaf<S>(leaf, floats, stride, acc, levels);
       }

@@ -88,6 +88,19 @@ struct Avx2 {
   // The compiler moves nothing that makes or uses *x across it and other pins.
   TUTTI_INLINE void Pin(F* x) { asm volatile("" : "+x"(x->lo), "+x"(x->hi)); }
   // Of a NaN and a number: `b`, as the instruction has it.
+  // acc + the products of a word's two integers with those of each word at w: integers of 32 bits.
+  TUTTI_INLINE F DotIntegers(F acc, uint32_t a, const uint8_t* w) {
+    const __m256i x = _mm256_set1_epi32(static_cast<int>(a));
+    const auto* const unit = reinterpret_cast<const __m256i*>(w);
+    const __m256i lo = _mm256_madd_epi16(x, _mm256_loadu_si256(unit));
+    const __m256i hi = _mm256_madd_epi16(x, _mm256_loadu_si256(unit + 1));
+    return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(acc.lo), lo)),
+            _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(acc.hi), hi))};
+  }
+  TUTTI_INLINE F FromIntegers(F x) {
+    return {_mm256_cvtepi32_ps(_mm256_castps_si256(x.lo)),
+            _mm256_cvtepi32_ps(_mm256_castps_si256(x.hi))};
+  }
   TUTTI_INLINE F Max(F a, F b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
   TUTTI_INLINE F Min(F a, F b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
 

@@ -60,6 +60,18 @@ struct Avx512 {
 #else
   TUTTI_INLINE void Pin(F* x) { asm volatile("" : "+m"(*x)); }
 #endif
+  // acc + the products of a word's two integers with those of each word at w: integers of 32 bits.
+  TUTTI_INLINE F DotIntegers(F acc, uint32_t a, const uint8_t* w) {
+    const __m512i sum = _mm512_castps_si512(acc);
+    const __m512i x = _mm512_set1_epi32(static_cast<int>(a));
+#ifdef __AVX512VNNI__
+    return _mm512_castsi512_ps(_mm512_dpwssd_epi32(sum, x, _mm512_loadu_si512(w)));
+#else
+    const __m512i both = _mm512_madd_epi16(x, _mm512_loadu_si512(w));
+    return _mm512_castsi512_ps(_mm512_add_epi32(sum, both));
+#endif
+  }
+  TUTTI_INLINE F FromIntegers(F x) { return _mm512_cvtepi32_ps(_mm512_castps_si512(x)); }
   TUTTI_INLINE F Max(F a, F b) { return _mm512_max_ps(a, b); }
   TUTTI_INLINE F Min(F a, F b) { return _mm512_min_ps(a, b); }
 

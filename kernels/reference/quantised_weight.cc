@@ -7,6 +7,7 @@
 
 #include "kernels/float_formats.h"
 #include "kernels/reference/block_sums.h"
+#include "kernels/row_integers.h"
 #include "kernels/shape_checks.h"
 
 namespace tutti::kernels {
@@ -65,6 +66,7 @@ absl::StatusOr<std::unique_ptr<ReferenceQuantised>> ReferenceQuantised::Make(
   weight->in_ = source.in_features;
   weight->groups_ = source.groups;
   weight->computed_in_ = source.computed_in;
+  weight->rounds_rows_ = source.rounds_rows;
   int32_t section = -1;
   for (const QuantisedPart& part : source.parts) {
     if (weight->sections_.empty() || part.section != section) {
@@ -121,12 +123,25 @@ float ReferenceQuantised::Leaf(const float* row, const Section& section, int64_t
   return order.has_value() ? sum : static_cast<float>(exact);
 }
 
-float ReferenceQuantised::Element(const float* row, const Section& section, int64_t n,
-                                  std::optional<SumOrder> order) const {
-  std::vector<float> sums;
-  for (int64_t leaf = 0; leaf < section.strips.leaves(); ++leaf) {
-    sums.push_back(Leaf(row, section, n, leaf, order));
+float ReferenceQuantised::IntegerLeaf(const int16_t* row, float row_scale, const Section& section,
+                                      int64_t n, int64_t leaf) const {
+  const Strips& all = section.strips;
+  int64_t sum = 0;
+  if (all.leaf_begin[static_cast<size_t>(leaf)] == all.leaf_begin[static_cast<size_t>(leaf) + 1]) {
+    return 0;
   }
+  const Strip& strip = all.strips[static_cast<size_t>(all.leaf_begin[static_cast<size_t>(leaf)])];
+  for (int64_t k = strip.begin; k < strip.begin + strip.count; ++k) {
+    sum += row[k] * static_cast<int64_t>(values_[static_cast<size_t>(n * in_ + k)]);
+  }
+  const float part = static_cast<float>(sum) * row_scale;
+  return std::fma(part, scales_[static_cast<size_t>(n * groups_)], 0.f);
+}
+
+template <class LeafSum>
+float ReferenceQuantised::Element(const Section& section, const LeafSum& leaf_sum) const {
+  std::vector<float> sums;
+  for (int64_t leaf = 0; leaf < section.strips.leaves(); ++leaf) sums.push_back(leaf_sum(leaf));
   while (sums.size() > 1) {
     for (size_t i = 0; i < sums.size() / 2; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
     sums.resize(sums.size() / 2);
@@ -134,13 +149,25 @@ float ReferenceQuantised::Element(const float* row, const Section& section, int6
   return sums.front();
 }
 
-void ReferenceQuantised::MatMul(TensorView in, TensorView out,
-                                std::optional<SumOrder> order) const {
+void ReferenceQuantised::MatMul(TensorView in, TensorView out, std::optional<SumOrder> order,
+                                std::span<const float> largest) const {
+  std::vector<int16_t> integers(static_cast<size_t>(in_));
   for (int64_t r = 0; r < in.rows; ++r) {
-    size_t section = 0;
+    const float* const row = in.f32(r);
+    float row_scale = 0;
+    if (rounds_rows_) {
+      row_scale =
+          RowScale(largest.empty() ? LargestOfRow(row, in_) : largest[static_cast<size_t>(r)]);
+      RoundRow(row, in_, row_scale, integers.data());
+    }
+    size_t at = 0;
     for (int64_t n = 0; n < out_; ++n) {
-      while (n >= sections_[section].end) ++section;
-      out.f32(r)[n] = Element(in.f32(r), sections_[section], n, order);
+      while (n >= sections_[at].end) ++at;
+      const Section& section = sections_[at];
+      out.f32(r)[n] = Element(section, [&](int64_t leaf) {
+        return rounds_rows_ ? IntegerLeaf(integers.data(), row_scale, section, n, leaf)
+                            : Leaf(row, section, n, leaf, order);
+      });
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -32,8 +33,10 @@ class ReferenceQuantised : public Weight {
   int64_t bytes() const override;
   DType computed_in() const { return computed_in_; }
 
-  // out = in * weight^T, by the definition; without an order in f64.
-  void MatMul(TensorView in, TensorView out, std::optional<SumOrder> order) const;
+  // out = in * weight^T, by the definition; without an order in f64. `largest`: see
+  // FamilyOperators::MatMulRounded; empty: rows are whole.
+  void MatMul(TensorView in, TensorView out, std::optional<SumOrder> order,
+              std::span<const float> largest = {}) const;
 
  private:
   struct Section {
@@ -42,14 +45,18 @@ class ReferenceQuantised : public Weight {
   };
 
   ReferenceQuantised() = default;
-  float Element(const float* row, const Section& section, int64_t n,
-                std::optional<SumOrder> order) const;
   float Leaf(const float* row, const Section& section, int64_t n, int64_t leaf,
              std::optional<SumOrder> order) const;
+  // Of integers, of which each stands for `row_scale`.
+  float IntegerLeaf(const int16_t* row, float row_scale, const Section& section, int64_t n,
+                    int64_t leaf) const;
+  template <class LeafSum>
+  float Element(const Section& section, const LeafSum& leaf_sum) const;
   void AddPart(const QuantisedSource& source, const QuantisedPart& part);
 
   int64_t out_ = 0, in_ = 0, groups_ = 0;
   DType computed_in_ = DType::kBF16;
+  bool rounds_rows_ = false;
   std::vector<Section> sections_;
   std::vector<float> values_;  // [out, in], less their zero points, by inner scales
   std::vector<float> scales_;  // [out, groups]

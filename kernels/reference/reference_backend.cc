@@ -193,6 +193,12 @@ class ReferenceBackend : public Backend, public FamilyOperators {
     }
   }
 
+  void MatMulRounded(TensorView in, std::span<const float> largest, const Weight& weight,
+                     TensorView out) override {
+    CheckMatMul(in, weight, out);
+    dynamic_cast<const ReferenceQuantised&>(weight).MatMul(in, out, std::nullopt, largest);
+  }
+
   void RmsNorm(TensorView in, TensorView weight, float epsilon, TensorView out) override {
     CheckRmsNorm(in, weight, out);
     CheckDevice("RmsNorm", device(), {&in, &weight, &out});
@@ -363,9 +369,7 @@ class ReferenceBackend : public Backend, public FamilyOperators {
 
   void GatherRows(TensorView in, std::span<const int32_t> rows, TensorView out) override {
     CheckGatherRows(in, rows, out);
-    for (int64_t r = 0; r < out.rows; ++r) {
-      for (int64_t i = 0; i < out.cols; ++i) out.f32(r)[i] = in.f32(rows[r])[i];
-    }
+    for (int64_t r = 0; r < out.rows; ++r) std::copy_n(in.f32(rows[r]), out.cols, out.f32(r));
   }
 
   void SumRows(TensorView in, std::span<const int32_t> rows, std::span<const float> weights,
