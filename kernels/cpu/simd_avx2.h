@@ -87,7 +87,6 @@ struct Avx2 {
   }
   // The compiler moves nothing that makes or uses *x across it and other pins.
   TUTTI_INLINE void Pin(F* x) { asm volatile("" : "+x"(x->lo), "+x"(x->hi)); }
-  // Of a NaN and a number: `b`, as the instruction has it.
   // acc + the products of a word's two integers with those of each word at w: integers of 32 bits.
   TUTTI_INLINE F DotIntegers(F acc, uint32_t a, const uint8_t* w) {
     const __m256i x = _mm256_set1_epi32(static_cast<int>(a));
@@ -101,6 +100,7 @@ struct Avx2 {
     return {_mm256_cvtepi32_ps(_mm256_castps_si256(x.lo)),
             _mm256_cvtepi32_ps(_mm256_castps_si256(x.hi))};
   }
+  // Of a NaN and a number: `b`, as the instruction has it.
   TUTTI_INLINE F Max(F a, F b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
   TUTTI_INLINE F Min(F a, F b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
 

@@ -165,6 +165,11 @@ inline __m256i F32ToF16(simde__m512 x) {
 #define _mm512_storeu_pd simde_mm512_storeu_pd
 #define _mm512_storeu_ps simde_mm512_storeu_ps
 #define _mm512_sub_ps simde_mm512_sub_ps
+#define _mm512_madd_epi16 simde_mm512_madd_epi16
 #define _mm512_mask_and_epi32 simde_mm512_mask_and_epi32
+#define _mm512_mask_or_epi32 simde_mm512_mask_or_epi32
+#define _mm512_max_epi32 simde_mm512_max_epi32
+#define _mm512_sllv_epi32 simde_mm512_sllv_epi32
+#define _mm512_test_epi32_mask simde_mm512_test_epi32_mask
 #define _mm512_testn_epi32_mask(a, b) \
   simde_mm512_cmpeq_epi32_mask(simde_mm512_and_si512(a, b), simde_mm512_setzero_si512())
