@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/thread.h"
 #include "kernels/float_formats.h"
 #include "model/quantised_tensors.h"
 
@@ -38,6 +42,31 @@ void Widen(const std::byte* elements, DType type, std::span<float> row) {
       }
       return;
   }
+}
+
+// Rows that are worth a thread: to start one takes as long as some thousand weights.
+constexpr int64_t kRowsOfThread = 64;
+
+// Calls of_rows(begin, end) for all of `rows`, on some threads. The error of the first part that
+// has one.
+absl::Status InParts(int64_t rows, int threads,
+                     const std::function<absl::Status(int64_t, int64_t)>& of_rows) {
+  const int64_t parts = std::clamp<int64_t>(rows / kRowsOfThread, 1, std::max(threads, 1));
+  std::vector<absl::Status> said(static_cast<size_t>(parts));
+  std::vector<std::thread> others;
+  const auto run = [&](int64_t part) {
+    said[static_cast<size_t>(part)] = of_rows(rows * part / parts, rows * (part + 1) / parts);
+  };
+  int64_t part = 0;
+  for (; part + 1 < parts; ++part) {
+    auto started = TryStartThread("one that makes codes", [&run, part] { run(part); });
+    if (!started.ok()) break;
+    others.push_back(*std::move(started));
+  }
+  for (; part < parts; ++part) run(part);
+  for (std::thread& other : others) other.join();
+  for (absl::Status& status : said) TUTTI_RETURN_IF_ERROR(std::move(status));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -79,7 +108,8 @@ absl::Status QuantiseRow(const model::QuantConfig& config, const PlainRows& plai
 }
 
 absl::StatusOr<QuantMatrix> MakeQuantMatrix(const model::QuantConfig& config,
-                                            const PlainRows& plain, model::Range cols) {
+                                            const PlainRows& plain, model::Range cols,
+                                            int threads) {
   const int64_t group = GroupOf(config, plain.in);
   QuantMatrix matrix;
   matrix.kind = config.kind();
@@ -93,16 +123,19 @@ absl::StatusOr<QuantMatrix> MakeQuantMatrix(const model::QuantConfig& config,
   for (int64_t k = cols.begin; k < cols.end; ++k) {
     matrix.group_of.push_back(static_cast<int32_t>(k / group));
   }
-  std::vector<float> row(static_cast<size_t>(plain.cols.size()));
-  std::vector<uint8_t> codes(row.size());
-  for (int64_t n = 0; n < plain.rows; ++n) {
-    TUTTI_RETURN_IF_ERROR(
-        QuantiseRow(config, plain, n, row, codes.data(),
-                    &scales[static_cast<size_t>(n * matrix.groups + plain.cols.begin / group)]));
-    std::memcpy(&matrix.codes[static_cast<size_t>(n * matrix.in)],
-                &codes[static_cast<size_t>(cols.begin - plain.cols.begin)],
-                static_cast<size_t>(matrix.in));
-  }
+  TUTTI_RETURN_IF_ERROR(InParts(plain.rows, threads, [&](int64_t begin, int64_t end) {
+    std::vector<float> row(static_cast<size_t>(plain.cols.size()));
+    std::vector<uint8_t> codes(row.size());
+    for (int64_t n = begin; n < end; ++n) {
+      TUTTI_RETURN_IF_ERROR(
+          QuantiseRow(config, plain, n, row, codes.data(),
+                      &scales[static_cast<size_t>(n * matrix.groups + plain.cols.begin / group)]));
+      std::memcpy(&matrix.codes[static_cast<size_t>(n * matrix.in)],
+                  &codes[static_cast<size_t>(cols.begin - plain.cols.begin)],
+                  static_cast<size_t>(matrix.in));
+    }
+    return absl::OkStatus();
+  }));
   matrix.scales.resize(scales.size() * sizeof(scales[0]));
   std::memcpy(matrix.scales.data(), scales.data(), matrix.scales.size());
   return matrix;

@@ -40,9 +40,11 @@ struct PlainRows {
 absl::Status QuantiseRow(const model::QuantConfig& config, const PlainRows& plain, int64_t n,
                          std::span<float> row, uint8_t* codes, uint16_t* scales);
 
-// The matrix of inputs `cols`, of those of `plain`; groups of others have the scale 1.
-// Errors: those of QuantiseRow
+// The matrix of inputs `cols`, of those of `plain`; groups of others have the scale 1. Made by
+// `threads` threads, each of some rows: by fewer where rows are few or the system refuses some.
+// Errors: those of QuantiseRow, of the first row that has one
 absl::StatusOr<QuantMatrix> MakeQuantMatrix(const model::QuantConfig& config,
-                                            const PlainRows& plain, model::Range cols);
+                                            const PlainRows& plain, model::Range cols,
+                                            int threads = 1);
 
 }  // namespace tutti::quant

@@ -82,6 +82,32 @@ class QuantiseFolderTest : public ::testing::Test {
   size_t one_ = 0;  // where the bytes of kOne begin
 };
 
+TEST(MakeQuantMatrixTest, ThreadsChangeNoCodeAndNoError) {
+  constexpr int64_t kOut = 1000, kIn = 96;
+  model::QuantConfig config = *model::ParseQuantiseScheme("int4-g32");
+  Random random(7);
+  std::vector<float> weights;
+  for (int64_t i = 0; i < kOut * kIn; ++i) {
+    weights.push_back(static_cast<float>(random.Uniform() - 0.5));
+  }
+  const std::string name = "w";
+  const PlainRows plain = {.tensor = &name,
+                           .rows = kOut,
+                           .cols = {0, kIn},
+                           .in = kIn,
+                           .type = DType::kF32,
+                           .elements = reinterpret_cast<const std::byte*>(weights.data())};
+  const auto alone = *MakeQuantMatrix(config, plain, {0, kIn});
+  for (const int threads : {2, 7, 64}) {
+    const auto made = *MakeQuantMatrix(config, plain, {0, kIn}, threads);
+    EXPECT_EQ(made.codes, alone.codes) << threads;
+    EXPECT_EQ(made.scales, alone.scales) << threads;
+  }
+  weights[900 * kIn] = weights[333 * kIn + 5] = std::nanf("");
+  EXPECT_THAT(std::string(MakeQuantMatrix(config, plain, {0, kIn}, 7).status().message()),
+              HasSubstr("at [333, 5]"));
+}
+
 // Their codes would be those of numbers, and nobody would hear of it.
 TEST_F(QuantiseFolderTest, WeightsThatAreNoNumbersAreRefused) {
   for (const float wrong : {std::nanf(""), std::numeric_limits<float>::infinity()}) {

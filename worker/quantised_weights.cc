@@ -11,6 +11,7 @@
 #include "model/quantise_choice.h"
 #include "model/quantised_tensors.h"
 #include "model/weight_map.h"
+#include "program/machine.h"
 #include "quant/make_codes.h"
 #include "quant/quant_reader.h"
 
@@ -39,7 +40,7 @@ absl::StatusOr<quant::QuantMatrix> MakeCodes(const model::Checkpoint& checkpoint
       .type = *model::ComputeType(checkpoint.Find(part.spec.name)->dtype),
       .elements = *bytes};
   *bytes += plain.rows * plain.cols.size() * DTypeBytes(plain.type);
-  return quant::MakeQuantMatrix(*config.quant, plain, part.cols);
+  return quant::MakeQuantMatrix(*config.quant, plain, part.cols, CpuCount());
 }
 
 // The codes of one piece; *bytes moves behind what they are read from.
