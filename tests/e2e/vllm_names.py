@@ -1,6 +1,6 @@
 """What vLLM 0.33 exports of text serving, as far as we have it: names, labels, and the bounds of histograms.
 
-Left out are metrics of what we have not (sleep, adapters, caches elsewhere and of media, KV connectors, speculative decoding,
+Left out are metrics of what we have not (sleep, adapters, caches elsewhere and of media, KV connectors,
 sampled block lifetimes) and calls of tool parsers, which the gateway makes.
 """
 _BOTH = {"model_name", "engine"}
