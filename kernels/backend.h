@@ -50,6 +50,8 @@ class Weight {
   virtual int64_t out_features() const = 0;
   virtual int64_t in_features() const = 0;
   virtual int64_t bytes() const = 0;  // resident, padding included
+  // Whether its products round rows by their largest element (quantised_source.h).
+  virtual bool rounds_rows() const { return false; }
 };
 
 // The source of a Weight: row-major matrices in the checkpoint's memory (host), stacked over the

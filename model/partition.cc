@@ -148,8 +148,8 @@ class PackedSizes {
   ShardBytes bytes_;
 };
 
-// Why the model cannot be split over so many ranks; empty when it can.
-std::string RankFault(const ModelConfig& config, int ranks) {
+// Why no model of this shape can be split over so many ranks; empty when it can.
+std::string ShapeFault(const ModelConfig& config, int ranks) {
   if (ranks < 1 || ranks > kLeaves || kLeaves % ranks != 0) {
     return absl::StrCat("must be 1, 2, 4 or ", kLeaves);
   }
@@ -163,6 +163,11 @@ std::string RankFault(const ModelConfig& config, int ranks) {
   for (const auto& [name, value] : shared) {
     if (ranks > value) return absl::StrCat("is more than ", name, " ", value);
   }
+  return "";
+}
+
+// Why this model cannot; empty when it can.
+std::string RankFault(const ModelConfig& config, int ranks) {
   // The integers of a row are by its largest element, which ranks would ask each other for expert
   // by expert.
   if (ranks > 1 && config.rounds_rows(Role::kExpertDown) && config.has_experts() &&
@@ -170,7 +175,25 @@ std::string RankFault(const ModelConfig& config, int ranks) {
     return "would cut rows of experts whose activations are int8, unless ranks have whole experts "
            "(--expert-split expert)";
   }
-  return "";
+  return ShapeFault(config, ranks);
+}
+
+using Fault = std::string (*)(const ModelConfig& config, int ranks);
+
+absl::Status CheckBy(Fault fault_of, const ModelConfig& config, int ranks) {
+  const std::string fault = fault_of(config, ranks);
+  if (fault.empty()) return absl::OkStatus();
+  // One rank always serves, so there is a nearest one.
+  int nearest = kLeaves;
+  for (int other = kLeaves; other >= 1; other /= 2) {
+    const bool nearer = std::abs(int64_t{other} - ranks) < std::abs(int64_t{nearest} - ranks);
+    if (fault_of(config, other).empty() && (nearer || !fault_of(config, nearest).empty())) {
+      nearest = other;
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat("tensor-parallel size ", ranks, " ", fault,
+                                                 "; the nearest that this model takes is ",
+                                                 nearest));
 }
 
 }  // namespace
@@ -182,19 +205,11 @@ Range SplitRange(int64_t total, int64_t unit, int ranks, int rank) {
 }
 
 absl::Status CheckRanks(const ModelConfig& config, int ranks) {
-  const std::string fault = RankFault(config, ranks);
-  if (fault.empty()) return absl::OkStatus();
-  // One rank always serves, so there is a nearest one.
-  int nearest = kLeaves;
-  for (int other = kLeaves; other >= 1; other /= 2) {
-    const bool nearer = std::abs(int64_t{other} - ranks) < std::abs(int64_t{nearest} - ranks);
-    if (RankFault(config, other).empty() && (nearer || !RankFault(config, nearest).empty())) {
-      nearest = other;
-    }
-  }
-  return absl::InvalidArgumentError(absl::StrCat("tensor-parallel size ", ranks, " ", fault,
-                                                 "; the nearest that this model takes is ",
-                                                 nearest));
+  return CheckBy(RankFault, config, ranks);
+}
+
+absl::Status CheckRankShape(const ModelConfig& config, int ranks) {
+  return CheckBy(ShapeFault, config, ranks);
 }
 
 std::vector<int64_t> LeafBegins(const ModelConfig& config, Role role) {
@@ -319,7 +334,7 @@ std::vector<int64_t> KindsOfLayers(const ModelConfig& config) {
 
 std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const StageShare& share,
                                           int ranks, int rank) {
-  CHECK(CheckStageShare(config, share).ok() && CheckRanks(config, ranks).ok());
+  CHECK(CheckStageShare(config, share).ok() && CheckRankShape(config, ranks).ok());
   CHECK(rank >= 0 && rank < ranks) << rank << " of " << ranks;
   std::vector<ShardTensor> tensors;
   for (WeightSpec& spec : ListWeights(config, share)) {

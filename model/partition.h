@@ -82,8 +82,11 @@ struct ShardBytes {
 // some of eight ranks have none. INVALID_ARGUMENT names the number at fault and the nearest choice
 // that the model takes.
 absl::Status CheckRanks(const ModelConfig& config, int ranks);
+// The same but for what depends on which matrices are codes, which a worker that has no checkpoint
+// yet does not know.
+absl::Status CheckRankShape(const ModelConfig& config, int ranks);
 
-// REQUIRES for all below: CheckStageShare and CheckRanks are OK, 0 <= rank < ranks.
+// REQUIRES for all below: CheckStageShare and CheckRankShape are OK, 0 <= rank < ranks.
 
 ShardBytes ComputeShardBytes(const ModelConfig& config, const StageShare& share, int ranks,
                              int rank, const PackingRule& packing = kCpuPacking);

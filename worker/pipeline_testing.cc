@@ -127,6 +127,7 @@ TestPipeline::TestPipeline(const TestPipelineOptions& options)
   auto config = model::LoadModelConfig(options.model_dir);
   CHECK(config.ok()) << config.status();
   config_ = *config;
+  if (options.roles_unknown) config_.quantised_roles = model::UsualQuantisedRoles();
   std::vector<int32_t> layers = options.layers;
   if (layers.empty()) layers = {static_cast<int32_t>(config_.num_layers)};
   int32_t first_layer = 0;

@@ -62,6 +62,9 @@ struct TestPipelineOptions {
   std::vector<int> ranks;       // per stage; empty: one each
   bool whole_experts = false;
   model::QuantiseChoice quantise;  // codes that are made of the checkpoint
+  // Which matrices are codes is not known when a shard is assigned, as to a worker that fetches its
+  // checkpoint.
+  bool roles_unknown = false;
   // "cuda-emulated": ranks sum and gather through emulated NCCL; rows of two steps out of three
   // pass from stage to stage so.
   bool device_exchange = false;

@@ -313,7 +313,8 @@ json GptqConfig(int bits, int group, bool any_order) {
 }
 
 QuantisedCopy MakeQuantisedCopy(const std::string& from, const json& quantization,
-                                const std::string& to, const std::string& dtype) {
+                                const std::string& to, const std::string& dtype,
+                                std::initializer_list<model::Role> left_plain) {
   const auto quant = model::ParseQuantConfig(quantization, "quantization_config");
   CHECK(quant.ok()) << quant.status();
   const auto config = model::LoadModelConfig(from);
@@ -328,7 +329,8 @@ QuantisedCopy MakeQuantisedCopy(const std::string& from, const json& quantizatio
     std::vector<float> values(bytes->size() / sizeof(float));
     std::memcpy(values.data(), bytes->data(), bytes->size());
     const bool matrix =
-        (model::UsualQuantisedRoles() >> static_cast<unsigned>(tensor.role) & 1) != 0;
+        (model::UsualQuantisedRoles() >> static_cast<unsigned>(tensor.role) & 1) != 0 &&
+        std::find(left_plain.begin(), left_plain.end(), tensor.role) == left_plain.end();
     if (!matrix) {
       codes.Add(tensor.name, StoredType::kF32, tensor.shape, values);
       plain.Add(tensor.name, StoredType::kF32, tensor.shape, values);

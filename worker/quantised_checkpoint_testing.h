@@ -2,8 +2,11 @@
 // each the plain checkpoint of the numbers that its codes stand for.
 #pragma once
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "model/model_config.h"
 
 namespace tutti::worker {
 
@@ -17,8 +20,9 @@ struct QuantisedCopy {
 
 // `from`: a folder with a checkpoint in f32. `quantization`: its quantization_config, in which
 // "group_size" and the like must divide what the model has. Both folders lie below `to`. The copies
-// compute in `dtype`, a name as config.json has them.
+// compute in `dtype`, a name as config.json has them. `left_plain`: roles of which no codes are made.
 QuantisedCopy MakeQuantisedCopy(const std::string& from, const nlohmann::json& quantization,
-                                const std::string& to, const std::string& dtype = "float32");
+                                const std::string& to, const std::string& dtype = "float32",
+                                std::initializer_list<model::Role> left_plain = {});
 
 }  // namespace tutti::worker

@@ -267,6 +267,24 @@ TEST_F(QuantisedModelTest, ExpertsThatRoundRowsAreWholeOnRanks) {
   EXPECT_TRUE(model::CheckRanks(config, 2).ok());
 }
 
+// Their ranks exchange the largest elements of rows where the weights that were loaded round rows,
+// not where config.json lets one expect it.
+TEST_F(QuantisedModelTest, WhatRoundsRowsIsKnownWhenItIsLoaded) {
+  const QuantisedCopy dense = MakeQuantisedCopy(made_, Integers(true), dir_.File("dense"),
+                                                "bfloat16", {model::Role::kDown});
+  const QuantisedCopy experts = MakeQuantisedCopy(
+      MakePlainModel(dir_.path(), true), Integers(true), dir_.File("experts"), "bfloat16",
+      {model::Role::kExpertGate, model::Role::kExpertUp, model::Role::kExpertDown});
+  for (const std::string& folder : {dense.codes, experts.codes}) {
+    TestPipelineOptions options = {.model_dir = folder, .backend = "cpu", .num_blocks = 128};
+    TestPipelineOptions ranks = options;
+    ranks.ranks = {2};
+    TestPipelineOptions unknown = ranks;
+    unknown.roles_unknown = true;
+    ExpectOneVoice(options, folder, {ranks, unknown});
+  }
+}
+
 TEST_F(QuantisedModelTest, InstructionSetsOfAClassAgree) {
   for (const char* name : {"gptq4_any_order", "awq", "fp8_blocks", "nvfp4"}) {
     const QuantisedCopy copy =

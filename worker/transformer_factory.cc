@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(ModelSource model,
                                                        const v1::AssignShard& shard,
                                                        const ShardProgressCallback& progress) {
   TUTTI_RETURN_IF_ERROR(ApplyShard(shard, &model.config));
-  TUTTI_RETURN_IF_ERROR(model::CheckRanks(model.config, shard.num_ranks()));
+  TUTTI_RETURN_IF_ERROR(model::CheckRankShape(model.config, shard.num_ranks()));
   if (shard.num_ranks() > 1 && model.collective == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("a stage of ", shard.num_ranks(), " ranks, but no way to the others"));

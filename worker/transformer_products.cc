@@ -52,7 +52,7 @@ absl::Status Transformer::AddProduct(model::Role role, const ProductRows& in, DT
     joined_->AddResidual(residual, delta, round_to, next);
     return absl::OkStatus();
   }
-  const bool rounds = config_.rounds_rows(role);
+  const bool rounds = in.weight->rounds_rows();
   if (rounds) TUTTI_RETURN_IF_ERROR(FindLargest(in.rows));
   TUTTI_ASSIGN_OR_RETURN(const TensorView to_others, AcquireRows(rows));
   // Exchanges work in host memory. Where that is also the backend's, the product goes there at

@@ -41,7 +41,7 @@ class QuantisedWeight : public Weight {
   int64_t bytes() const override { return data_->bytes(); }
 
   const std::vector<QuantisedSection>& sections() const { return sections_; }
-  bool rounds_rows() const { return rounds_rows_; }
+  bool rounds_rows() const override { return rounds_rows_; }
   // A section's product, but for its rows, and where they and the results are. Its type: f32 or
   // bf16, as the model computes.
   QuantisedJob JobOf(const QuantisedSection& section) const;

@@ -31,6 +31,7 @@ class ReferenceQuantised : public Weight {
   int64_t out_features() const override { return out_; }
   int64_t in_features() const override { return in_; }
   int64_t bytes() const override;
+  bool rounds_rows() const override { return rounds_rows_; }
   DType computed_in() const { return computed_in_; }
 
   // out = in * weight^T, by the definition; without an order in f64. `largest`: see

@@ -132,7 +132,7 @@ absl::Status ShardFetch::Fetch(const v1::AssignShard& shard, const FetchCallback
                                    .num_layers = shard.num_layers(),
                                    .has_embedding = shard.has_embedding(),
                                    .has_head = shard.has_head()};
-  TUTTI_RETURN_IF_ERROR(model::CheckRanks(config, shard.num_ranks()));
+  TUTTI_RETURN_IF_ERROR(model::CheckRankShape(config, shard.num_ranks()));
   TUTTI_RETURN_IF_ERROR(model::CheckStageShare(config, share));
   std::vector<std::string> tensors;
   for (const model::WeightSpec& spec : model::ListWeights(config, share)) {
