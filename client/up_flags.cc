@@ -129,7 +129,12 @@ absl::StatusOr<int> WorkersNeeded(const FlagSet& set, const UpFlags& flags) {
     if (!parsed.ok()) return Annotate(parsed.status(), "--tensor-parallel-size");
     ranks = *parsed;
   }
-  if (flags.config.has_value()) TUTTI_RETURN_IF_ERROR(CheckSizes(ranks, *flags.config));
+  if (flags.config.has_value()) {
+    model::ModelConfig config = *flags.config;
+    config.whole_experts = config.has_experts() && set.Given("--expert-split") &&
+                           set.Text("--expert-split") == "expert";
+    TUTTI_RETURN_IF_ERROR(CheckSizes(ranks, config));
+  }
   TUTTI_ASSIGN_OR_RETURN(const int stages, size_of("--pipeline-parallel-size"));
   TUTTI_ASSIGN_OR_RETURN(const int pipelines, size_of("--pipelines"));
   int of_one = std::max<int>(1, ranks.num_ranks) * stages;

@@ -96,11 +96,12 @@ class Layouts(unittest.TestCase):
             self.assertGreater(int(stage["steps_total"]), 0)
         self.assertIn("step (plan)", cluster.tutti("status").stdout)
 
-    def refused(self, *flags, naming):
-        done = tutti("up", "--model", DEMO, "--workers", "2", "--listen", "127.0.0.1:0", *KV, *flags)
+    def refused(self, *flags, naming, model=DEMO):
+        done = tutti("up", "--model", model, "--workers", "2", "--listen", "127.0.0.1:0", *KV, *flags)
         self.assertNotIn(done.returncode, (0, 130), done.stdout)
         for words in naming:
             self.assertIn(words, done.stderr)
+        return done.stderr
 
     def test_what_is_wrong_from_the_start_is_refused_with_the_nearest(self):
         unknown = huggingface_map(1)
@@ -115,6 +116,25 @@ class Layouts(unittest.TestCase):
         self.refused("--max-memory", "0=20Gibi", naming=["20Gibi", "GiB"])
         self.refused("--max-memory", "0=1GiB,cpu=8GiB", naming=["nothing is offloaded"])
         self.refused("--tensor-parallel-size", "3", naming=["3", "the nearest that this model takes is"])
+
+    def test_experts_whose_rows_are_rounded_are_whole_and_then_no_size_is_wrong(self):
+        with tempfile.TemporaryDirectory(prefix="tutti-e2e-") as folder:
+            with open(os.path.join(DEMO, "config.json"), encoding="utf-8") as file:
+                config = json.load(file)
+            integers = {"num_bits": 8, "type": "int", "symmetric": True}
+            group = {"targets": ["Linear"], "weights": {**integers, "strategy": "channel", "dynamic": False},
+                     "input_activations": {**integers, "strategy": "token", "dynamic": True}}
+            config.update(
+                architectures=["Qwen3MoeForCausalLM"], model_type="qwen3_moe", moe_intermediate_size=64, num_experts=8, num_experts_per_tok=2,
+                norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[],
+                quantization_config={"quant_method": "compressed-tensors", "format": "int-quantized", "config_groups": {"group_0": group}})
+            with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+                json.dump(config, file)
+            sizes = ("--tensor-parallel-size", "2")
+            self.refused(*sizes, naming=["tensor-parallel size 2", "--expert-split expert"], model=folder)
+            # There are no tensors.
+            said = self.refused(*sizes, "--expert-split", "expert", naming=["safetensors"], model=folder)
+            self.assertNotIn("tensor-parallel size", said)
 
     def test_a_device_that_is_not_there_is_waited_for_and_named(self):
         with tempfile.TemporaryDirectory(prefix="tutti-e2e-") as folder:
