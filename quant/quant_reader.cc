@@ -74,13 +74,16 @@ absl::Status DecodeInnerScales(const Decoding& decoding, QuantMatrix* to) {
     kernels::StoreFromF32(to->scales.data(), to->scale_type, n, whole);
   }
   to->group_of.assign(static_cast<size_t>(to->in), 0);
-  for (const std::byte code : decoding.Find(QuantPart::kScales)->bytes) {
-    const auto index = static_cast<int64_t>(to->inner.size());
-    to->inner.push_back(static_cast<uint8_t>(code));
-    const float scale = ScaleAt(std::span(&code, 1), StoredType::kF8E4M3, 0);
-    TUTTI_RETURN_IF_ERROR(CheckScale(decoding.NameOf(QuantPart::kScales), index, scale));
-  }
-  return absl::OkStatus();
+  // Packers round the scale of weights that are far smaller than the tensor's largest to 0.
+  const std::span<const std::byte> codes = decoding.Find(QuantPart::kScales)->bytes;
+  to->inner.resize(codes.size());
+  std::memcpy(to->inner.data(), codes.data(), codes.size());
+  const auto bad =
+      std::find_if(to->inner.begin(), to->inner.end(), [](uint8_t code) { return code >= 0x7F; });
+  if (bad == to->inner.end()) return absl::OkStatus();
+  const int64_t index = bad - to->inner.begin();
+  return CheckScale(decoding.NameOf(QuantPart::kScales), index,
+                    ScaleAt(codes, StoredType::kF8E4M3, index));
 }
 
 // A group for every input of the whole matrix, each with as many as every other.
