@@ -48,17 +48,18 @@ void HeapTrimmer::Run() {
   int64_t kept = Unused();
   Duration pause = look_every_;
   while (Sleep(pause)) {
-    const Instant begin = clock.Now();
-    kept = TrimIfDue(kept);
+    Instant begin = clock.Now();
+    const int64_t unused = Unused();
     pause = std::max<Duration>(look_every_, (clock.Now() - begin) * kHeapLookShare);
+    if (unused < kept + kTrimAfterBytes) {
+      kept = std::min(kept, unused);
+      continue;
+    }
+    begin = clock.Now();
+    trim_();
+    kept = Unused();
+    pause = std::max<Duration>(pause, (clock.Now() - begin) * kHeapTrimShare);
   }
-}
-
-int64_t HeapTrimmer::TrimIfDue(int64_t kept) {
-  const int64_t unused = Unused();
-  if (unused < kept + kTrimAfterBytes) return std::min(kept, unused);
-  trim_();
-  return Unused();
 }
 
 int64_t HeapTrimmer::Unused() const {

@@ -40,8 +40,7 @@ class HeapTrimmer {
 
  private:
   void Run();
-  // Trims where that is due.  Returns how much is resident without being in use. [bytes]
-  int64_t TrimIfDue(int64_t kept);
+  // How much is resident without being in use. [bytes]
   int64_t Unused() const;
   // False when the end has come.
   bool Sleep(Duration duration);

@@ -20,8 +20,10 @@ class FakeHeap {
   HeapTrimmer Trimmer() {
     return HeapTrimmer(
         [this] {
+          const int64_t in_use = used;
+          const HeapState state = {.resident = in_use + unused, .used = in_use};
           ++looks;
-          return HeapState{.resident = used + unused, .used = used};
+          return state;
         },
         [this] {
           unused = after_trim.load();
