@@ -76,7 +76,10 @@ void PromptLookup::BeginStep() { left_ = kIndexedInStep; }
 
 void PromptLookup::Guess(const Sequence& sequence, int32_t most, std::vector<TokenId>* guesses) {
   const std::span<const TokenId> text(sequence.tokens);
-  if (sequence.total() > kLookupTokensMax) return;
+  if (sequence.total() > kLookupTokensMax) {
+    Forget(sequence);  // others may have its parts
+    return;
+  }
   auto found = indexes_.find(sequence.request.id);
   if (found == indexes_.end()) {
     if (parts_ == parts_max_) return;
