@@ -16,6 +16,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -220,6 +221,8 @@ def main():
         # Mounts of its own, which end with it.
         os.execvpe("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, "-B", *sys.argv],
                    {**os.environ, "TUTTI_BARE_MOUNTS": "own"})
+    # What was begun is taken away then too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="tutti-bare-") as folder:
         try:
             if not wanted.packages and not wanted.wheels:
