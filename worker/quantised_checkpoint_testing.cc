@@ -306,12 +306,6 @@ std::string TextOf(const std::string& path) {
 
 }  // namespace
 
-json GptqConfig(int bits, int group, bool any_order) {
-  return {{"quant_method", "gptq"}, {"bits", bits},
-          {"group_size", group},    {"sym", true},
-          {"desc_act", any_order},  {"checkpoint_format", "gptq"}};
-}
-
 QuantisedCopy MakeQuantisedCopy(const std::string& from, const json& quantization,
                                 const std::string& to, const std::string& dtype,
                                 std::initializer_list<model::Role> left_plain) {

@@ -10,9 +10,6 @@
 
 namespace tutti::worker {
 
-// The quantization_config of a symmetric checkpoint of GPTQ's first version. group -1: all inputs.
-nlohmann::json GptqConfig(int bits, int group, bool any_order = false);
-
 struct QuantisedCopy {
   std::string codes;  // the folder with codes
   std::string plain;  // f32, of the same numbers
@@ -20,7 +17,8 @@ struct QuantisedCopy {
 
 // `from`: a folder with a checkpoint in f32. `quantization`: its quantization_config, in which
 // "group_size" and the like must divide what the model has. Both folders lie below `to`. The copies
-// compute in `dtype`, a name as config.json has them. `left_plain`: roles of which no codes are made.
+// compute in `dtype`, a name as config.json has them. `left_plain`: roles of which no codes are
+// made.
 QuantisedCopy MakeQuantisedCopy(const std::string& from, const nlohmann::json& quantization,
                                 const std::string& to, const std::string& dtype = "float32",
                                 std::initializer_list<model::Role> left_plain = {});

@@ -16,6 +16,7 @@
 #include "model/fingerprint.h"
 #include "worker/plain_checkpoint_testing.h"
 #include "worker/quantised_checkpoint_testing.h"
+#include "worker/quantised_formats_testing.h"
 #include "worker/weights.h"
 
 namespace tutti::worker {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -18,74 +17,12 @@
 #include "worker/pipeline_testing.h"
 #include "worker/plain_checkpoint_testing.h"
 #include "worker/quantised_checkpoint_testing.h"
+#include "worker/quantised_formats_testing.h"
 
 namespace tutti::worker {
 namespace {
 
 using nlohmann::json;
-
-json GptqV2(int group) {
-  return {{"quant_method", "gptq"}, {"bits", 4},        {"group_size", group},
-          {"sym", false},           {"desc_act", true}, {"checkpoint_format", "gptq_v2"}};
-}
-json Awq(int group) {
-  return {{"quant_method", "awq"},
-          {"version", "gemm"},
-          {"bits", 4},
-          {"group_size", group},
-          {"zero_point", true}};
-}
-json Fp8(int block) {
-  return {{"quant_method", "fp8"},
-          {"fmt", "e4m3"},
-          {"activation_scheme", "dynamic"},
-          {"weight_block_size", {block, block}}};
-}
-json Compressed(const char* format, int bits, const json& weights) {
-  json all = weights;
-  all["num_bits"] = bits;
-  return {{"quant_method", "compressed-tensors"},
-          {"format", format},
-          {"config_groups", {{"group_0", {{"targets", {"Linear"}}, {"weights", all}}}}}};
-}
-json Packed(int bits, int group, bool symmetric) {
-  return Compressed("pack-quantized", bits,
-                    {{"strategy", "group"}, {"group_size", group}, {"symmetric", symmetric}});
-}
-
-json Nvfp4() {
-  return Compressed("nvfp4-pack-quantized", 4,
-                    {{"strategy", "tensor_group"}, {"group_size", 16}, {"type", "float"}});
-}
-
-json Integers(bool activations) {
-  json all = Compressed("int-quantized", 8, {{"strategy", "channel"}});
-  if (activations) {
-    all["config_groups"]["group_0"]["input_activations"] = {{"num_bits", 8},
-                                                            {"type", "int"},
-                                                            {"symmetric", true},
-                                                            {"dynamic", true},
-                                                            {"strategy", "token"}};
-  }
-  return all;
-}
-
-std::map<std::string, json> Formats() {
-  return {
-      {"gptq4", GptqConfig(4, 32)},
-      {"gptq8", GptqConfig(8, -1)},
-      {"gptq4_any_order", GptqConfig(4, 32, true)},
-      {"gptq4_v2_asymmetric", GptqV2(16)},
-      {"awq", Awq(32)},
-      {"fp8_blocks", Fp8(48)},
-      {"fp8_rows", Compressed("float-quantized", 8, {{"strategy", "channel"}})},
-      {"packed4", Packed(4, 32, false)},
-      {"packed8", Packed(8, 16, true)},
-      {"mxfp4", Compressed("mxfp4-pack-quantized", 4, {{"strategy", "group"}, {"group_size", 32}})},
-      {"nvfp4", Nvfp4()},
-      {"int8", Integers(false)},
-      {"nvfp4_modelopt", {{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}}};
-}
 
 std::vector<TokenId> Prompt(int64_t vocab, int64_t length, uint64_t seed) {
   Random random(seed);
@@ -115,7 +52,7 @@ class QuantisedModelTest : public ::testing::Test {
 };
 
 TEST_F(QuantisedModelTest, EveryFormatGivesTheLogitsOfItsNumbers) {
-  for (const auto& [name, format] : Formats()) {
+  for (const auto& [name, format] : QuantisedFormats()) {
     const QuantisedCopy copy = MakeQuantisedCopy(made_, format, dir_.File(name));
     TestPipeline plain({.model_dir = copy.plain, .backend = "reference"});
     const auto prompt = Prompt(131, 40, 1);
@@ -211,7 +148,7 @@ void ExpectPlannedBytes(const TestPipelineOptions& options, const std::string& w
 }
 
 TEST_F(QuantisedModelTest, OneVoiceAndThePlannedBytesInEveryLayout) {
-  std::map<std::string, json> formats = Formats();
+  std::map<std::string, json> formats = QuantisedFormats();
   formats["w8a8"] = Integers(true);
   for (const auto& [name, format] : formats) {
     const QuantisedCopy copy = MakeQuantisedCopy(made_, format, dir_.File(name), "bfloat16");
@@ -288,7 +225,7 @@ TEST_F(QuantisedModelTest, WhatRoundsRowsIsKnownWhenItIsLoaded) {
 TEST_F(QuantisedModelTest, InstructionSetsOfAClassAgree) {
   for (const char* name : {"gptq4_any_order", "awq", "fp8_blocks", "nvfp4"}) {
     const QuantisedCopy copy =
-        MakeQuantisedCopy(made_, Formats()[name], dir_.File(name), "bfloat16");
+        MakeQuantisedCopy(made_, QuantisedFormats()[name], dir_.File(name), "bfloat16");
     TestPipelineOptions options = {.model_dir = copy.codes, .backend = "cpu"};
     options.numerics_class = "cpu-f32";
     std::vector<TestPipelineOptions> others(1, options);
