@@ -102,9 +102,9 @@ inline constexpr int64_t kRequestCostBytes = 4 << 10;
 // Hosts, and connections of a host, without work for the tokenizer that are remembered because they
 // have had more than their share of late: some 200 bytes each.
 inline constexpr size_t kTurnsRemembered = 1024;
-// The pause between two looks at the heap, and how much longer than a look, and than a trim, it is at
-// least: of 100,000 free pieces a look takes 20 to 50 ms, for which others may wait who want memory,
-// a trim up to 400.
+// The pause between two looks at the heap, and how much longer than a look, and than a trim, it is
+// at least: of 100,000 free pieces a look takes 20 to 50 ms, for which others may wait who want
+// memory, a trim up to 400.
 inline constexpr Duration kHeapLookEvery = std::chrono::seconds(2);
 inline constexpr int kHeapLookShare = 100;
 inline constexpr int kHeapTrimShare = 20;
