@@ -56,7 +56,7 @@ struct Sequence {
 
   // ---- where it is
   int32_t pipeline = -1;    // the one it is bound to; -1: none, it is in the admission queue
-  Suspicion suspicion;      // of bringing workers down, since it last got a token
+  Suspicion suspicion;      // of bringing workers down
   int32_t preemptions = 0;  // times that it gave its place up and waited again
   bool resumed = false;     // its pipeline ended, and it goes on before newcomers
   uint64_t recovery = 0;    // the recovery that waits for its next token; 0: none

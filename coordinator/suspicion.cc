@@ -35,9 +35,8 @@ void Suspicion::OnComputed(int32_t end) {
   std::erase_if(accusations_, [](const Accusation& one) { return one.first >= one.end; });
 }
 
-void Suspicion::Clear() {
-  accusations_.clear();
-  deaths_before_ = 0;
+void Suspicion::OnToken() {
+  if (accusations_.empty()) deaths_before_ = 0;
 }
 
 Suspicion::Verdict Suspicion::verdict() const {

@@ -1,5 +1,5 @@
 // What speaks for a sequence's having brought workers down: the losses during which a step with it
-// was under way, since it last got a token.
+// was under way, of rows that have not been computed since.
 //
 // A loss accuses it where some of its rows were under way, and of these rows only: whoever dies of
 // a request dies of computing some row of it, and dies there again. So rows that are computed
@@ -39,8 +39,9 @@ class Suspicion {
   void Acquit(uint64_t loss);
   // Its tokens before `end` have been computed, and no worker was lost.
   void OnComputed(int32_t end);
-  // It got a token.
-  void Clear();
+  // It got a token. What it is still accused of are rows of guesses that were under way behind
+  // that token's: they are suspected until they are computed too.
+  void OnToken();
 
   bool empty() const { return accusations_.empty(); }
   // Losses that accuse it of the same rows.

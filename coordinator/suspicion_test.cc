@@ -26,8 +26,34 @@ TEST(SuspicionTest, TheThirdLossOverTheSameFewRowsIsGuiltIfItWasAlone) {
   EXPECT_EQ(suspicion.verdict(), Verdict::kGuilty);
   suspicion.Acquit(4);
   EXPECT_EQ(suspicion.verdict(), Verdict::kSuspect);
-  suspicion.Clear();
-  EXPECT_TRUE(suspicion.empty());
+}
+
+// A worker dies of the third guess: the tokens before it come again one by one.
+TEST(SuspicionTest, AGuessedRowIsSuspectedUntilItIsComputed) {
+  Suspicion suspicion;
+  suspicion.Accuse(Of(1, 40, 50));
+  for (int32_t computed = 41; computed <= 43; ++computed) {
+    suspicion.OnComputed(computed);
+    suspicion.OnToken();
+    EXPECT_FALSE(suspicion.empty()) << "so nothing is guessed";
+  }
+  suspicion.Accuse(Of(2, 43, 44));
+  EXPECT_EQ(suspicion.verdict(), Verdict::kSuspect);
+  suspicion.Accuse(Of(3, 43, 44, /*alone=*/true));
+  EXPECT_EQ(suspicion.verdict(), Verdict::kGuilty);
+}
+
+// Deaths over other rows count until a token shows that those were none of its doing.
+TEST(SuspicionTest, ATokenEndsWhatWentBefore) {
+  Suspicion suspicion;
+  for (int32_t loss = 1; loss < kDeathsMax; ++loss) {
+    const int32_t row = 10 * loss;
+    suspicion.Accuse(Of(static_cast<uint64_t>(loss), row, row + 1));
+    suspicion.OnComputed(row + 1);
+    suspicion.OnToken();
+  }
+  suspicion.Accuse(Of(100, 1000, 1001, /*alone=*/true));
+  EXPECT_EQ(suspicion.verdict(), Verdict::kFree);
 }
 
 TEST(SuspicionTest, ManyRowsAreTriedInFewerEachTime) {

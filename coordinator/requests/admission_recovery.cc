@@ -55,7 +55,7 @@ void Admission::HandleProgress(Sequence* sequence, Instant now, std::vector<Acti
   if (sequence->numerics.empty() && target.numerics != nullptr) {
     sequence->numerics = *target.numerics;
   }
-  if (!sequence->suspicion.empty()) sequence->suspicion.Clear();
+  sequence->suspicion.OnToken();
   if (suspects_.IsAlone(*sequence)) LetOthersIn(static_cast<size_t>(sequence->pipeline));
   if (sequence->recovery == 0) return;
   std::optional<std::string> line =
