@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "kernels/backends_testing.h"
 #include "model/config_json.h"
+#include "model/quantised_roles.h"
 #include "worker/device_links/device_group.h"
 #include "worker/device_links/device_links.h"
 #include "worker/ranks_testing.h"
