@@ -29,7 +29,8 @@ void Suspects::Accuse(uint64_t loss, Sequence* sequence, const Scheduler& schedu
   const int32_t published = stay.published * scheduler.block_size();
   // Of a rebuild every row before may be computed.
   const int32_t first = stay.rebuilds > 0 ? 0 : stay.computed;
-  const int32_t end = stay.rebuilds > 0 ? std::max(published, stay.planned) : stay.planned;
+  const int32_t planned = stay.planned + scheduler.steps().GuessesOf(stay.id);
+  const int32_t end = stay.rebuilds > 0 ? std::max(published, planned) : planned;
   if (first >= end) return;
   const bool alone = scheduler.steps().IsAll(stay.id);
   const bool suspected = sequence->suspicion.verdict() != Suspicion::Verdict::kFree;

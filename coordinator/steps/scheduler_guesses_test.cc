@@ -79,6 +79,17 @@ TEST_F(SchedulerGuessesTest, ThoseThatWereRightAreTokensAndComputed) {
   EXPECT_EQ(sequence->guessed_right, 2);
 }
 
+// Of which a worker may die.
+TEST_F(SchedulerGuessesTest, TheirRowsAreUnderWayUntilTheirStepIsDone) {
+  Start({});
+  const Sequence* const sequence = AddRunning(5, 100);
+  EXPECT_EQ(scheduler_->steps().GuessesOf(sequence->stay.id), 0);
+  EXPECT_THAT(GuessesOf(PlanOne()), ElementsAre(6, 7, 8, 9));
+  EXPECT_EQ(scheduler_->steps().GuessesOf(sequence->stay.id), 4);
+  Finish();
+  EXPECT_EQ(scheduler_->steps().GuessesOf(sequence->stay.id), 0);
+}
+
 TEST_F(SchedulerGuessesTest, AGuessIsTakenBeforeItsMaskIsThere) {
   Start({});
   Sequence* const sequence = AddRunning(5, 100);

@@ -55,6 +55,16 @@ bool StepWindow::IsAll(SequenceId sequence) const {
   return !steps_.empty() && std::all_of(steps_.begin(), steps_.end(), has_only);
 }
 
+int32_t StepWindow::GuessesOf(SequenceId sequence) const {
+  int32_t guesses = 0;
+  for (const StepUnderWay& step : steps_) {
+    for (const StepEntry& entry : step.entries) {
+      if (entry.sequence == sequence) guesses += entry.guesses;
+    }
+  }
+  return guesses;
+}
+
 StepUnderWay* StepWindow::Push() {
   StepUnderWay step{.id = ++last_id_};
   if (!spare_.empty()) {

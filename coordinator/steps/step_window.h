@@ -59,6 +59,8 @@ class StepWindow {
   bool IsRebuild(uint64_t id) const { return steps_[id - first_id().value()].rebuild.has_value(); }
   // Whether the steps under way compute nothing but this sequence, and there is one.
   bool IsAll(SequenceId sequence) const;
+  // Guesses of a sequence that are being verified.
+  int32_t GuessesOf(SequenceId sequence) const;
   StepId last_id() const { return last_id_; }  // of the last step ever pushed; 0: none
   uint64_t done() const { return last_id_.value() - steps_.size(); }
 
