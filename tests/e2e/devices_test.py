@@ -14,9 +14,6 @@ from harness import BINARIES, DEMO, EMULATED, HAS_EMULATED_GPUS, PATIENCE_S, TUT
 WORKER = os.path.join(BINARIES, "tutti-worker")
 ASK = ["generate", "--prompt", "12+30=", "--temperature", "0", "--max-tokens", "4"]
 LONG = ["generate", "--prompt", "Tell me something: ", "--max-tokens", "200", "--ignore-eos", "--temperature", "0"]
-# Of so few tokens an answer says again what it has said.
-REPEATS = ["generate", "--prompt", "12+30=42; 12+30=42; 12+30=42; 12+30=", "--max-tokens", "40", "--ignore-eos", "--logprobs",
-           "--top-logprobs", "2", "--allowed-token", "7", "--allowed-token", "8", "--allowed-token", "9", "--seed", "4", "--json"]
 MIB = 1 << 20
 
 
@@ -139,21 +136,6 @@ class Devices(unittest.TestCase):
         wait_until(lambda: all(one["state"] == "serving" for one in pipelines()), "the worker is back")
         status = json.loads(self.ask(address, "status", "--json"))
         self.assertGreater(len(status["recoveries"]), 0)
-
-    def test_guesses_change_no_bit(self):
-        address, _ = self.up(1)
-        without, usage = self.answer(address, *REPEATS, "--speculation", "off")
-        self.assertEqual(usage["guessed_tokens"], 0)
-        guessed, usage = self.answer(address, *REPEATS)  # as a service does that nobody has told anything
-        self.assertGreater(usage["accepted_tokens"], 5, usage)
-        self.assertEqual(guessed, without)
-
-    def answer(self, address, *arguments):
-        """Tokens with their log-probabilities, and the last message's usage."""
-        chunks = [json.loads(line) for line in self.ask(address, *arguments).splitlines()]
-        tokens = [token for chunk in chunks for token in chunk.get("tokens", [])]
-        self.assertEqual(len(tokens), 40)
-        return tokens, chunks[-1]["finish"]["usage"]
 
     def test_the_driver_says_how_every_gpu_is(self):
         address, said = self.up(2)
