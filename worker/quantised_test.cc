@@ -18,6 +18,7 @@
 #include "worker/plain_checkpoint_testing.h"
 #include "worker/quantised_checkpoint_testing.h"
 #include "worker/quantised_formats_testing.h"
+#include "worker/weights.h"
 
 namespace tutti::worker {
 namespace {
@@ -200,6 +201,11 @@ TEST_F(QuantisedModelTest, ExpertsThatRoundRowsAreWholeOnRanks) {
             "tensor-parallel size 2 would cut rows of experts whose activations are int8, unless "
             "ranks have whole experts (--expert-split expert); the nearest that this model takes "
             "is 1");
+  // Whoever assigned it may not have looked.
+  const auto backend = *kernels::CreateBackend("cpu", {});
+  const auto cut = LoadWeights(copy.codes, config, model::WholeModel(config), backend.get(),
+                               nullptr, {.ranks = 2, .rank = 0});
+  EXPECT_EQ(cut.status(), model::CheckRanks(config, 2));
   config.whole_experts = true;
   EXPECT_TRUE(model::CheckRanks(config, 2).ok());
 }

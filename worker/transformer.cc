@@ -235,8 +235,7 @@ absl::Status Transformer::Attend(int64_t layer, const Batch& batch,
   AddToResidual(weights.output_bias, rows);
   joined_->Attention(q, kv_.layer(layer), sequences, attention_scale_, attended);
   Tell(progress);
-  TUTTI_RETURN_IF_ERROR(
-      AddProduct(model::Role::kAttentionOutput, attended, DType::kF32, MlpNorm(layer, rows)));
+  TUTTI_RETURN_IF_ERROR(AddProduct(attended, DType::kF32, MlpNorm(layer, rows)));
   Tell(progress);
   return absl::OkStatus();
 }
@@ -285,8 +284,7 @@ absl::Status Transformer::Mlp(int64_t layer, int64_t rows, const ProgressCallbac
   if (weights.gate_up_bias.data != nullptr) backend_->AddBias(gate_up, weights.gate_up_bias);
   AddToResidual(weights.down_bias, rows);
   joined_->SiluMul(gate_up, activated);
-  return AddProduct(model::Role::kDown, activated, config_.residual_dtype(),
-                    AttentionNorm(layer + 1, rows));
+  return AddProduct(activated, config_.residual_dtype(), AttentionNorm(layer + 1, rows));
 }
 
 // Rows of a decode step are all there are, one after another.

@@ -145,9 +145,8 @@ class Transformer : public StageRunner {
   absl::StatusOr<kernels::TensorView> ExchangeResults(kernels::TensorView results);
   absl::StatusOr<kernels::TensorView> AcquireRows(int64_t rows);
   absl::Status WaitForDevices();
-  // residual = round(residual + the product of `in`, summed over ranks), and its norm. `role`: of
-  // the weight.
-  absl::Status AddProduct(model::Role role, const kernels::ProductRows& in, DType round_to,
+  // residual = round(residual + the product of `in`, summed over ranks), and its norm.
+  absl::Status AddProduct(const kernels::ProductRows& in, DType round_to,
                           const kernels::NextNorm& next);
   // The largest magnitudes of rows of which each rank has a part, to largest_.
   absl::Status FindLargest(kernels::TensorView part);

@@ -37,8 +37,7 @@ absl::Status Transformer::FindLargest(TensorView part) {
   return absl::OkStatus();
 }
 
-absl::Status Transformer::AddProduct(model::Role role, const ProductRows& in, DType round_to,
-                                     const NextNorm& next) {
+absl::Status Transformer::AddProduct(const ProductRows& in, DType round_to, const NextNorm& next) {
   const int64_t rows = in.rows.rows;
   const TensorView residual = scratch_.residual.Rows(0, rows);
   if (options_.place.ranks == 1) {

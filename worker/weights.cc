@@ -185,6 +185,7 @@ class Loader {
     TUTTI_ASSIGN_OR_RETURN(checkpoint_, model::Checkpoint::OpenFor(dir, names));
     if (config_.quant.has_value() && !config_.quantise.has_value()) {
       TUTTI_RETURN_IF_ERROR(model::FindQuantisedRoles(*checkpoint_, &config_));
+      TUTTI_RETURN_IF_ERROR(model::CheckRanks(config_, place_.ranks));
       TUTTI_RETURN_IF_ERROR(CheckUnusedBiases(*checkpoint_, config_, share_));
     }
     return model::CheckCheckpoint(config_, *checkpoint_, share_);

@@ -69,7 +69,8 @@ struct ShardWeights {
 // that is more. Tensors of another type than config.dtype are converted, which takes the size of
 // one matrix more while it is packed; codes that are made take a byte for each of its elements.
 //
-// REQUIRES: CheckRanks is OK. Errors: those of Checkpoint, CheckCheckpoint and ChunkReader, naming
+// REQUIRES: CheckRankShape is OK. Errors: those of CheckRanks for the roles of codes that the
+// checkpoint has; of Checkpoint, CheckCheckpoint and ChunkReader, naming
 // file and tensor; FAILED_PRECONDITION when a file changed while it was read; RESOURCE_EXHAUSTED
 // from the backend, or because the shard has more chunks than a frame can report.
 absl::StatusOr<ShardWeights> LoadWeights(const std::string& dir, const model::ModelConfig& config,
