@@ -341,7 +341,7 @@ void CpuBackend::TopCandidates(TensorView logits, int64_t row, int64_t count,
 void CpuBackend::ScaleRows(TensorView x, std::span<const float> scale) {
   CheckScaleRows(x, scale);
   ForRows(x.rows, x.cols, [&](int64_t r) {
-    for (float* x_at = x.f32(r); x_at < x.f32(r) + x.cols; ++x_at) *x_at *= scale[r];
+    for (float& value : std::span(x.f32(r), static_cast<size_t>(x.cols))) value *= scale[r];
   });
 }
 
