@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -61,6 +62,9 @@ struct PlacementOptions {
   // one sequence of max_model_len tokens.
   int64_t kv_tokens_min = 0;
   LinkSpeed link;
+  // A model that the first rank of the last stage holds besides, whole, with K/V in as many blocks;
+  // null: none.
+  std::shared_ptr<const model::ModelConfig> draft;
 };
 
 // One worker's part of a stage.
