@@ -88,21 +88,22 @@ std::vector<std::string> KnownReferences(const hub_fs::path& repository) {
 }
 
 absl::Status NotFetched(const std::string& given, const std::string& revision,
-                        absl::string_view what) {
+                        absl::string_view flag, absl::string_view what) {
   return absl::InvalidArgumentError(
-      absl::StrCat("--model: \"", given, "\" ", what,
+      absl::StrCat(flag, ": \"", given, "\" ", what,
                    ", and Tutti downloads nothing. This fetches it: hf download ", given,
                    revision.empty() ? "" : absl::StrCat(" --revision ", revision)));
 }
 
-absl::StatusOr<std::string> FindInCache(const std::string& given, const std::string& revision) {
+absl::StatusOr<std::string> FindInCache(const std::string& given, const std::string& revision,
+                                        absl::string_view flag) {
   const hub_fs::path cache = CacheFolder();
   const hub_fs::path repository =
       cache / absl::StrCat(kRepositoryPrefix, absl::StrReplaceAll(given, {{"/", "--"}}));
   std::error_code error;
   if (!hub_fs::is_directory(repository, error)) {
     return NotFetched(
-        given, revision,
+        given, revision, flag,
         absl::StrCat("is no folder here and not in the hub's cache (", cache.string(), ")"));
   }
   const std::string wanted = revision.empty() ? "main" : revision;
@@ -112,13 +113,13 @@ absl::StatusOr<std::string> FindInCache(const std::string& given, const std::str
   if (commit.empty() || !hub_fs::is_directory(snapshot, error)) {
     const std::vector<std::string> known = KnownReferences(repository);
     return NotFetched(
-        given, revision,
+        given, revision, flag,
         absl::StrCat(
             "is in the hub's cache without ", wanted,
             known.empty() ? "" : absl::StrCat(" (with ", absl::StrJoin(known, ", "), ")")));
   }
   if (!CheckModelFolder(snapshot.string()).ok()) {
-    return NotFetched(given, revision,
+    return NotFetched(given, revision, flag,
                       absl::StrCat("is only in part in the hub's cache: ", snapshot.string(),
                                    " has no config.json"));
   }
@@ -127,19 +128,20 @@ absl::StatusOr<std::string> FindInCache(const std::string& given, const std::str
 
 }  // namespace
 
-absl::StatusOr<std::string> FindModel(const std::string& given, const std::string& revision) {
+absl::StatusOr<std::string> FindModel(const std::string& given, const std::string& revision,
+                                      absl::string_view flag) {
   if (!revision.empty() && !IsReference(revision)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--revision: \"", absl::Utf8SafeCEscape(revision), "\" is no branch, tag or commit"));
   }
   std::error_code error;
   if (IsHubName(given) && !hub_fs::exists(hub_fs::symlink_status(given, error))) {
-    return FindInCache(given, revision);
+    return FindInCache(given, revision, flag);
   }
-  TUTTI_RETURN_IF_ERROR(Annotate(CheckModelFolder(given), "--model"));
+  TUTTI_RETURN_IF_ERROR(Annotate(CheckModelFolder(given), std::string(flag)));
   if (!revision.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--revision: --model \"", absl::Utf8SafeCEscape(given),
+        absl::StrCat("--revision: ", flag, " \"", absl::Utf8SafeCEscape(given),
                      "\" is a folder; a revision is for a model that is named as on the hub"));
   }
   return given;
