@@ -297,7 +297,7 @@ absl::StatusOr<ClusterPlan> PlanCluster(const model::ModelConfig& model,
                                         const std::vector<DeviceSpec>& devices,
                                         const ClusterOptions& options) {
   if (devices.empty()) return absl::InvalidArgumentError("no devices to plan for");
-  TUTTI_RETURN_IF_ERROR(CheckDeviceKinds(model, devices));
+  TUTTI_RETURN_IF_ERROR(CheckDeviceKinds(model, options.placement, devices));
   if (ShapeIsGiven(options.placement)) return PlanGiven(model, devices, options);
   return Search(model, devices, options).Run();
 }

@@ -108,7 +108,7 @@ int64_t SmallestStageBytes(const model::ModelConfig& model, const PlacementOptio
 absl::StatusOr<Placement> PlacePipeline(const model::ModelConfig& model,
                                         const std::vector<DeviceSpec>& devices,
                                         const PlacementOptions& options) {
-  TUTTI_RETURN_IF_ERROR(CheckDeviceKinds(model, devices));
+  TUTTI_RETURN_IF_ERROR(CheckDeviceKinds(model, options, devices));
   TUTTI_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks,
                          StageRanks(model, devices.size(), options));
   const std::vector<StageGroup> groups = GroupsOf(ranks);

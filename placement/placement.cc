@@ -18,10 +18,13 @@ int64_t UsableBytes(const DeviceSpec& device) {
                           : device.memory_bytes;
 }
 
-absl::Status CheckDeviceKinds(const model::ModelConfig& model,
+absl::Status CheckDeviceKinds(const model::ModelConfig& model, const PlacementOptions& options,
                               const std::vector<DeviceSpec>& devices) {
   for (const DeviceSpec& device : devices) {
     TUTTI_RETURN_IF_ERROR(Annotate(model::CheckDeviceKind(model, device.kind), device.name));
+    if (options.draft == nullptr) continue;
+    TUTTI_RETURN_IF_ERROR(Annotate(model::CheckDeviceKind(*options.draft, device.kind),
+                                   absl::StrCat("draft model on ", device.name)));
   }
   return absl::OkStatus();
 }

@@ -96,8 +96,8 @@ struct Placement {
   int64_t kv_tokens() const { return static_cast<int64_t>(num_blocks) * block_size; }
 };
 
-// UNIMPLEMENTED names a device whose kind does not run this model.
-absl::Status CheckDeviceKinds(const model::ModelConfig& model,
+// UNIMPLEMENTED names a device whose kind does not run this model, or the draft model beside it.
+absl::Status CheckDeviceKinds(const model::ModelConfig& model, const PlacementOptions& options,
                               const std::vector<DeviceSpec>& devices);
 
 }  // namespace tutti::placement

@@ -26,9 +26,24 @@ int64_t LayerBytes(const model::ModelConfig& model, int ranks, int rank, DeviceK
   return most;
 }
 
-int64_t Left(const StageSlot::Rank& rank) {
-  return rank.memory - rank.cost->fixed_weights - rank.cost->activations;
+// The sizes of the largest step, as the workers have them.
+model::StepSizes SizesOf(const model::ModelConfig& model, const PlacementOptions& options) {
+  const int64_t context = model.max_position_embeddings;
+  const int64_t length = options.max_model_len;
+  return {.max_batch_tokens = options.max_batch_tokens,
+          .max_sequences = options.max_sequences,
+          .max_model_len = length > 0 ? std::min(length, context) : context,
+          .block_size = options.block_size};
 }
+
+// The bytes that layers may have, beside so many blocks.
+int64_t Left(const StageSlot::Rank& rank, int64_t blocks) {
+  return rank.memory - rank.cost->fixed_weights - rank.cost->activations -
+         blocks * rank.cost->fixed_block;
+}
+
+// The draft model is one stage of one rank.
+constexpr int kDraftRanks = 1;
 
 }  // namespace
 
@@ -40,16 +55,27 @@ const StageCost& StageCosts::Of(int ranks, bool first, bool last, DeviceKind kin
   return *known;
 }
 
+// The worker that samples holds all of it (docs/decisions/0088).
+int64_t StageCosts::DraftWeights(bool last, int rank, DeviceKind kind) const {
+  if (options_.draft == nullptr || !last || rank != 0) return 0;
+  const model::ModelConfig& draft = *options_.draft;
+  return FixedBytes(draft, model::WholeModel(draft), kDraftRanks, /*rank=*/0, kind);
+}
+
+void StageCosts::AddDraft(DeviceKind kind, RankCost* cost) const {
+  const model::ModelConfig& draft = *options_.draft;
+  cost->fixed_weights += DraftWeights(/*last=*/true, /*rank=*/0, kind);
+  cost->fixed_block = options_.block_size * draft.num_layers *
+                      model::ResidentKvBytesPerToken(draft, kDraftRanks, kind, /*rank=*/0);
+  cost->activations += model::ActivationBytes(draft, model::WholeModel(draft), kDraftRanks,
+                                              /*rank=*/0, SizesOf(draft, options_), kind);
+}
+
 StageCost StageCosts::Compute(int ranks, bool first, bool last, DeviceKind kind) const {
   StageCost cost;
   cost.step = StepCostOf(model_, ranks, last, last);
   const model::StageShare ends{.has_embedding = first, .has_head = last};
-  const model::StepSizes sizes{.max_batch_tokens = options_.max_batch_tokens,
-                               .max_sequences = options_.max_sequences,
-                               .max_model_len = options_.max_model_len > 0
-                                                    ? options_.max_model_len
-                                                    : model_.max_position_embeddings,
-                               .block_size = options_.block_size};
+  const model::StepSizes sizes = SizesOf(model_, options_);
   for (int rank = 0; rank < ranks; ++rank) {
     cost.ranks.push_back(
         {.fixed_weights = FixedBytes(model_, ends, ranks, rank, kind),
@@ -58,6 +84,7 @@ StageCost StageCosts::Compute(int ranks, bool first, bool last, DeviceKind kind)
              options_.block_size * model::ResidentKvBytesPerToken(model_, ranks, kind, rank),
          .activations = model::ActivationBytes(model_, ends, ranks, rank, sizes, kind)});
   }
+  if (last && options_.draft != nullptr) AddDraft(kind, &cost.ranks.front());
   return cost;
 }
 
@@ -67,7 +94,8 @@ int64_t StageCosts::WeightBytes(const StagePlacement& stage, int ranks, int rank
                                 .has_embedding = stage.has_embedding,
                                 .has_head = stage.has_head};
   if (!model_.dense_layers.empty()) {
-    return model::ComputeShardBytes(model_, share, ranks, rank, model::PackingOf(kind)).total();
+    return model::ComputeShardBytes(model_, share, ranks, rank, model::PackingOf(kind)).total() +
+           DraftWeights(stage.has_head, rank, kind);
   }
   // The same without a list of all tensors.
   const RankCost& cost =
@@ -78,7 +106,7 @@ int64_t StageCosts::WeightBytes(const StagePlacement& stage, int ranks, int rank
 int64_t LayersThatFit(const StageSlot& slot, int64_t blocks) {
   int64_t layers = std::numeric_limits<int64_t>::max();
   for (const StageSlot::Rank& rank : slot.ranks) {
-    const int64_t left = Left(rank);
+    const int64_t left = Left(rank, blocks);
     const int64_t each = rank.cost->layer_weights + blocks * rank.cost->layer_block;
     layers = std::min(layers, left <= 0 ? 0 : left / each);
   }
@@ -88,8 +116,9 @@ int64_t LayersThatFit(const StageSlot& slot, int64_t blocks) {
 int64_t BlocksThatFit(const StageSlot& slot, int64_t layers) {
   int64_t blocks = std::numeric_limits<int64_t>::max();
   for (const StageSlot::Rank& rank : slot.ranks) {
-    const int64_t left = Left(rank) - layers * rank.cost->layer_weights;
-    blocks = std::min(blocks, left < 0 ? -1 : left / (layers * rank.cost->layer_block));
+    const int64_t left = Left(rank, /*blocks=*/0) - layers * rank.cost->layer_weights;
+    const int64_t each = layers * rank.cost->layer_block + rank.cost->fixed_block;
+    blocks = std::min(blocks, left < 0 ? -1 : left / each);
   }
   return blocks;
 }
@@ -99,7 +128,7 @@ Lack LackFor(const StageSlot& slot, int64_t layers, int64_t blocks) {
   for (size_t i = 0; i < slot.ranks.size(); ++i) {
     const RankCost& cost = *slot.ranks[i].cost;
     const int64_t lacks =
-        layers * (cost.layer_weights + blocks * cost.layer_block) - Left(slot.ranks[i]);
+        layers * (cost.layer_weights + blocks * cost.layer_block) - Left(slot.ranks[i], blocks);
     if (lacks > most.bytes) most = {static_cast<int64_t>(i), lacks};
   }
   return most;

@@ -19,7 +19,8 @@ namespace tutti::placement {
 
 // Bytes on one rank of a stage.
 struct RankCost {
-  int64_t fixed_weights = 0;  // embedding, head, their norms
+  int64_t fixed_weights = 0;  // embedding, head, their norms, the draft model
+  int64_t fixed_block = 0;    // K/V of one block in the draft model
   int64_t layer_weights = 0;  // of each layer, at most
   int64_t layer_block = 0;    // K/V of one block in one layer
   int64_t activations = 0;    // work space of the largest step
@@ -44,6 +45,8 @@ class StageCosts {
   int64_t WeightBytes(const StagePlacement& stage, int ranks, int rank, DeviceKind kind);
 
  private:
+  int64_t DraftWeights(bool last, int rank, DeviceKind kind) const;
+  void AddDraft(DeviceKind kind, RankCost* cost) const;
   StageCost Compute(int ranks, bool first, bool last, DeviceKind kind) const;
 
   const model::ModelConfig& model_;

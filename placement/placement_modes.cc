@@ -195,7 +195,8 @@ Placement WritePlacement(const std::vector<DeviceSpec>& devices, const ModeSplit
            .budget_bytes = UsableBytes(device),
            .weight_bytes = costs->WeightBytes(stage, static_cast<int>(group.size()),
                                               static_cast<int>(rank), device.kind),
-           .kv_bytes = stage.num_layers * chosen.split.blocks * bytes.layer_block,
+           .kv_bytes = chosen.split.blocks *
+                       (stage.num_layers * bytes.layer_block + bytes.fixed_block),
            .activation_bytes = bytes.activations});
     }
     first_layer += stage.num_layers;
