@@ -44,8 +44,8 @@ inline constexpr SharedFlag kCoordinatorFlags[] = {
      "token of an answer; 0: any time"},
     {"--speculation",
      "lookup: next tokens are guessed from what the text said before, and verified beside the "
-     "token "
-     "that is due; the answers are the same, to the bit; off: only where a request asks for it"},
+     "token that is due; draft: by --draft-model too; the answers are the same, to the bit; off: "
+     "only where a request asks for it; unset: draft where there is a --draft-model, else lookup"},
     {"--max-num-seqs", "Sequences running at once"},
     {"--max-model-len", "Context length; 0: the model's"},
     {"--max-waiting", "Requests waiting; more are refused"},
