@@ -20,7 +20,8 @@ placement::PlacementOptions PlacementOptionsOf(const EngineOptions& options) {
                                         .max_sequences = options.max_sequences,
                                         .max_model_len = MaxModelLen(options),
                                         .kv_tokens_max = options.kv_tokens_max,
-                                        .kv_tokens_min = options.kv_tokens_min};
+                                        .kv_tokens_min = options.kv_tokens_min,
+                                        .draft = options.draft};
   const std::vector<placement::MappedStage>& stages = options.device_map.stages;
   if (stages.empty()) return placement;
   placement.num_stages = static_cast<int32_t>(stages.size());

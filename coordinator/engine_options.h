@@ -66,8 +66,8 @@ struct EngineOptions {
   // --speculation: tokens that are guessed of a sequence in a step at most, where its request does
   // not say; 0: none.
   int32_t guesses_max = 0;
-  // --draft-model: it goes on behind the tokens of a sequence, and what it says are guesses too; the
-  // first rank of the last stage holds all of it. Null: there is none.
+  // --draft-model: it goes on behind the tokens of a sequence, and what it says are guesses too.
+  // The first rank of the last stage holds all of it. Null: there is none.
   std::shared_ptr<const model::ModelConfig> draft;
   std::string draft_fingerprint;  // of its checkpoint; empty: there is none
   // Tokens that it is asked for of a sequence in a step at most, where its request does not say.

@@ -46,6 +46,10 @@ inline constexpr int64_t kGrammarsMax = 256;
 inline constexpr int64_t kTenantGrammarBytesMax = 4 << 20;
 inline constexpr int64_t kGrammarBytesMax = 16 << 20;
 
+// Tokens of the served model that a draft model may lack: models of one family differ in a handful
+// that were added later.
+inline constexpr double kDraftTokensLackingShare = 0.01;
+
 // ---- the end of the process
 
 // The pause between two looks at whether the last stream, or call, has ended.

@@ -9,6 +9,7 @@
 #include "base/numerics_revision.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/coordinator.h"
+#include "coordinator/service/draft_model.h"
 #include "coordinator/service/serve_flags.h"
 #include "coordinator/service/serve_layout.h"
 #include "door/heap_trimmer.h"
@@ -45,6 +46,26 @@ stand by.)";
   std::_Exit(kExitLeadsNoMore);
 }
 
+// Where guesses come from unless a request says otherwise.
+absl::Status SetGuesses(const ServeFlags& flags, const ServedModel& model, EngineOptions* engine) {
+  const bool has_draft = !flags.draft_model.empty();
+  if (flags.speculation == "draft" && !has_draft) {
+    return absl::InvalidArgumentError("--speculation draft needs a --draft-model");
+  }
+  if (has_draft) {
+    TUTTI_ASSIGN_OR_RETURN(DraftModel draft, LoadDraftModel(flags.draft_model, model));
+    spdlog::info("{}", draft.introduction);
+    engine->draft = std::make_shared<model::ModelConfig>(std::move(draft.config));
+    engine->draft_fingerprint = std::move(draft.fingerprint);
+  }
+  const std::string from = !flags.speculation.empty() ? flags.speculation
+                           : has_draft                ? "draft"
+                                                      : "lookup";
+  engine->guesses_max = from == "off" ? 0 : kGuessesMax;
+  engine->drafts_max = from == "draft" ? kGuessesMax : 0;
+  return absl::OkStatus();
+}
+
 absl::Status Serve(ServeFlags flags, Daemon* daemon) {
   const SystemClock clock;
   TUTTI_ASSIGN_OR_RETURN(const std::string folder, model::FindModel(flags.model, flags.revision));
@@ -56,7 +77,7 @@ absl::Status Serve(ServeFlags flags, Daemon* daemon) {
   engine.numerics_class = ToldClass(engine.numerics_class);
   flags.options.vllm_metrics = flags.metrics_alias == "vllm";
   engine.partial_recompute = flags.partial_recompute == "on";
-  engine.guesses_max = flags.speculation == "lookup" ? kGuessesMax : 0;
+  TUTTI_RETURN_IF_ERROR(SetGuesses(flags, *model, &engine));
   engine.beat_interval = std::max<Duration>(engine.lease / 6, std::chrono::milliseconds(50));
   if (engine.block_size % 16 != 0) {
     return absl::InvalidArgumentError(absl::StrCat("--block-size ", engine.block_size,

@@ -18,6 +18,7 @@ void AddModelFlags(FlagSet* set, ServeFlags* flags) {
   set->Add({
       {.names = "--model", .variable = &flags->model, .help = model::kModelHelp, .required = true},
       {.names = "--revision", .variable = &flags->revision, .help = model::kRevisionHelp},
+      {.names = "--draft-model", .variable = &flags->draft_model, .help = model::kDraftModelHelp},
       {.names = "--served-model-name",
        .variable = &flags->served_model_name,
        .help = HelpIn(kCoordinatorFlags, "--served-model-name")},
@@ -140,8 +141,7 @@ void AddStepFlags(FlagSet* set, ServeFlags* flags) {
        .variable = &flags->speculation,
        .help = HelpIn(kCoordinatorFlags, "--speculation"),
        .environment = "TUTTI_SPECULATION",
-       .check = OneOf("off,lookup"),
-       .show_default = true},
+       .check = OneOf("off,lookup,draft")},
       {.names = "--max-num-seqs",
        .variable = &engine->max_sequences,
        .help = HelpIn(kCoordinatorFlags, "--max-num-seqs"),

@@ -18,12 +18,13 @@ namespace tutti::coordinator {
 struct ServeFlags {
   std::string model;
   std::string revision;
+  std::string draft_model;
   std::string served_model_name;
   std::string certificate_folder;
   std::string chat_template;
   std::string metrics_alias;
   std::string partial_recompute = "on";
-  std::string speculation = "lookup";
+  std::string speculation;  // "": as there is a draft model or not
   model::QuantiseChoice quantise;
   int32_t max_model_len = 0;
   DaemonFlags daemon;
