@@ -39,10 +39,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t bytes_max,
   return text.str();
 }
 
-absl::StatusOr<model::ModelConfig> LoadConfig(const std::string& path) {
+absl::StatusOr<model::ModelConfig> LoadConfig(const std::string& path, const char* flag) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) {
-    TUTTI_RETURN_IF_ERROR(Annotate(model::CheckModelFolder(path), "--model"));
+    TUTTI_RETURN_IF_ERROR(Annotate(model::CheckModelFolder(path), flag));
     return model::LoadModelConfig(path);
   }
   TUTTI_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigBytesMax, "a config.json"));
@@ -129,9 +129,16 @@ void NoteConversion(PlanReport* report, const std::string& dir) {
 
 absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
   PlanReport report{.options = request.options};
-  TUTTI_ASSIGN_OR_RETURN(report.model, LoadConfig(request.model));
+  TUTTI_ASSIGN_OR_RETURN(report.model, LoadConfig(request.model, "--model"));
   TUTTI_RETURN_IF_ERROR(model::ApplyQuantise(request.quantise, &report.model));
   report.model.whole_experts = request.whole_experts && report.model.has_experts();
+  if (!request.draft_model.empty()) {
+    TUTTI_ASSIGN_OR_RETURN(model::ModelConfig draft,
+                           LoadConfig(request.draft_model, "--draft-model"));
+    report.options.placement.draft = std::make_shared<model::ModelConfig>(std::move(draft));
+    report.notes.push_back(
+        "the draft model and its keys and values are counted on the first rank of the last stage");
+  }
   TUTTI_ASSIGN_OR_RETURN(placement::DeviceMap map,
                          placement::ReadDeviceMap(request.device_map, report.model,
                                                   static_cast<int64_t>(request.devices.size())));

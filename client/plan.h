@@ -25,6 +25,7 @@ struct PlanRequest {
   placement::ClusterOptions options;
   bool whole_experts = false;      // --expert-split expert
   model::QuantiseChoice quantise;  // --quantize, --quantize-head
+  std::string draft_model;         // as model; "": none
   bool cublas = false;             // GPUs multiply many rows by cuBLASLt
   int64_t kept_rows_bytes = 0;     // of each CPU's memory, set apart before layers are placed
 };

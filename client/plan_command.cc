@@ -110,11 +110,15 @@ absl::Status ReadDevices(PlanFlags* flags) {
   return absl::OkStatus();
 }
 
-absl::Status FindPlanModel(PlanFlags* flags) {
-  std::string& model = flags->request.model;
+absl::Status FindPlanModels(PlanFlags* flags) {
+  PlanRequest& request = flags->request;
   std::error_code error;
-  if (std::filesystem::is_regular_file(model, error)) return absl::OkStatus();
-  TUTTI_ASSIGN_OR_RETURN(model, model::FindModel(model, flags->revision));
+  if (!std::filesystem::is_regular_file(request.model, error)) {
+    TUTTI_ASSIGN_OR_RETURN(request.model, model::FindModel(request.model, flags->revision));
+  }
+  std::string& draft = request.draft_model;
+  if (draft.empty() || std::filesystem::is_regular_file(draft, error)) return absl::OkStatus();
+  TUTTI_ASSIGN_OR_RETURN(draft, model::FindModel(draft, "", "--draft-model"));
   return absl::OkStatus();
 }
 
@@ -122,7 +126,7 @@ int RunPlan(PlanFlags flags) {
   placement::PlacementOptions& placement = flags.request.options.placement;
   // A length that is given is meant to be used.
   placement.kv_tokens_min = std::max<int64_t>(placement.kv_tokens_min, placement.max_model_len);
-  if (const absl::Status found = FindPlanModel(&flags); !found.ok()) {
+  if (const absl::Status found = FindPlanModels(&flags); !found.ok()) {
     Fail(found);
     return kExitUsage;
   }
@@ -147,6 +151,9 @@ void AddPlanFlags(FlagSet* set, PlanFlags* flags) {
        .help = "Folder with config.json, that file, or a name in the hub's cache",
        .required = true},
       {.names = "--revision", .variable = &flags->revision, .help = model::kRevisionHelp},
+      {.names = "--draft-model",
+       .variable = &flags->request.draft_model,
+       .help = "A smaller checkpoint, named likewise, that the last stage holds besides"},
       {.names = "-d,--devices",
        .variable = &flags->devices,
        .help = "Per device its memory, and if known reading and computing speed: "

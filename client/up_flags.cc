@@ -24,6 +24,7 @@ void AddClusterFlags(FlagSet* set, UpFlags* flags) {
   set->Add({
       {.names = "--model", .variable = &cluster.model, .help = model::kModelHelp, .required = true},
       {.names = "--revision", .variable = &flags->revision, .help = model::kRevisionHelp},
+      {.names = "--draft-model", .variable = &flags->draft_model, .help = model::kDraftModelHelp},
       {.names = "-w,--workers",
        .variable = &cluster.workers,
        .help = "Worker processes; unset: one for each GPU that may serve, or one on the CPU",
@@ -271,6 +272,12 @@ void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
       if (!flag.is_switch) pass_on(flag.name, to);
     }
   };
+  if (!flags->draft_model.empty()) {
+    const std::string draft = std::filesystem::absolute(flags->draft_model).string();
+    for (auto* const to : {&to_coordinator, &to_workers}) {
+      to->insert(to->end(), {"--draft-model", draft});
+    }
+  }
   pass_all(kCoordinatorFlags, &to_coordinator);
   pass_all(kTraceFlags, &to_coordinator);
   pass_all(kWorkerFlags, &to_workers);
@@ -340,6 +347,9 @@ absl::Status FindUpModel(UpFlags* flags) {
   std::string& model = flags->cluster.model;
   TUTTI_ASSIGN_OR_RETURN(model, model::FindModel(model, flags->revision));
   TUTTI_ASSIGN_OR_RETURN(flags->config, model::LoadModelConfig(model));
+  if (flags->draft_model.empty()) return absl::OkStatus();
+  TUTTI_ASSIGN_OR_RETURN(flags->draft_model,
+                         model::FindModel(flags->draft_model, "", "--draft-model"));
   return absl::OkStatus();
 }
 

@@ -28,6 +28,7 @@ struct UpFlags {
   bool mix_numerics = false;
   bool reasoning_content = false;
   std::string revision;
+  std::string draft_model;  // "": none
   std::optional<model::ModelConfig> config;  // FindUpModel: of the model
   std::vector<std::string> notices;          // PassOnOthers: what a person should know
   std::string pipelines;                     // unset: 1, or as --layout says
