@@ -65,6 +65,19 @@ class StageRunner {
   // device. A device that computes on meanwhile has that time counted as waiting, too.
   virtual Duration mask_wait() const { return {}; }
 
+  // A smaller model that goes on behind what the shard samples (drafter.h). Shards with
+  // AssignShard.draft have one, others none.
+  struct DraftModel {
+    // A stage of all its layers, with K/V of its own in as many blocks as the shard's and a
+    // vocabulary of its own. It takes batches of up to max_batch_tokens rows and max_sequences
+    // sequences. Null: there is none. It lives as long as the shard's runner, whose memory() is
+    // without it.
+    StageRunner* runner = nullptr;
+    // Tokens of a sequence that it computes at most.
+    int32_t max_model_len = 0;
+  };
+  virtual DraftModel draft() { return {}; }
+
   // The work of a step: all of it, and the most of it between two calls of `progress`, or two
   // slices that the backend counts. Zeros: not known.
   struct StepWork {
