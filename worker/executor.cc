@@ -82,15 +82,25 @@ bool Executor::RunOneStep() {
   StageRunner::StepWork work;
   Instant begin{};
   waited_ = false;
-  const bool ran =
-      stage_.RunOneStep([this] { position_.Move(); },
-                        [&](const StageRunner::StepWork& of_step) {
-                          work = of_step;
-                          begin = clock_->Now();
-                          position_.Begin(Activity::kStep, pace_.Allow(work.largest_slice));
-                        });
-  // The time of a step that waited for others says nothing of our own pace.
-  if (begin != Instant() && !waited_) pace_.Learn(work.all, clock_->Now() - begin);
+  // The time of a step that waited for others says nothing of our own pace, nor does that of a
+  // small model.
+  const auto end_step = [&] {
+    if (begin != Instant() && !waited_) pace_.Learn(work.all, clock_->Now() - begin);
+    begin = Instant();
+  };
+  const bool ran = stage_.RunOneStep(
+      [this] { position_.Move(); },
+      [&](StageWorker::Works who, const StageRunner::StepWork& of_pass) {
+        end_step();
+        const bool drafts = who == StageWorker::Works::kDraftModel;
+        if (!drafts) {
+          work = of_pass;
+          begin = clock_->Now();
+        }
+        position_.Begin(drafts ? Activity::kDraft : Activity::kStep,
+                        pace_.Allow(of_pass.largest_slice));
+      });
+  end_step();
   if (ran) {
     position_.Move();
     position_.Begin(Activity::kFrames, kSliceTimeMin);

@@ -16,6 +16,8 @@ std::string_view ActivityName(Activity activity) {
       return "making or ending links";
     case Activity::kStep:
       return "computing a step";
+    case Activity::kDraft:
+      return "computing with its draft model";
     case Activity::kRank:
       return "waiting for another rank";
     case Activity::kRows:

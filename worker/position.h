@@ -16,7 +16,7 @@
 
 namespace tutti::worker {
 
-enum class Activity : uint8_t { kIdle, kFrames, kLoading, kLinks, kStep, kRank, kRows };
+enum class Activity : uint8_t { kIdle, kFrames, kLoading, kLinks, kStep, kDraft, kRank, kRows };
 
 // A name for people; "" for kIdle.
 std::string_view ActivityName(Activity activity);

@@ -234,6 +234,7 @@ absl::Status SequenceTable::Advance(uint64_t step, const v1::ScheduledSequence& 
   if (scheduled.again()) TUTTI_RETURN_IF_ERROR(StepBack(scheduled, &state));
   TUTTI_RETURN_IF_ERROR(TakeGuesses(scheduled, &state));
   TUTTI_RETURN_IF_ERROR(CheckEnd(scheduled, state));
+  TUTTI_RETURN_IF_ERROR(CheckDrafts(scheduled));
   state.computed = scheduled.first() + scheduled.count() - scheduled.guesses_size();
   state.guesses.assign(scheduled.guesses().begin(), scheduled.guesses().end());
   state.last_step = step;
@@ -291,6 +292,16 @@ absl::Status SequenceTable::CheckEnd(const v1::ScheduledSequence& scheduled,
     return absl::InvalidArgumentError(absl::StrCat("has ", guesses, " guesses and samples none"));
   }
   return CheckTokenIds("guesses", scheduled.guesses(), limits_.vocab_size);
+}
+
+absl::Status SequenceTable::CheckDrafts(const v1::ScheduledSequence& scheduled) const {
+  if (!scheduled.has_drafts()) return absl::OkStatus();
+  if (scheduled.drafts() < 0 || scheduled.drafts() > kPlanGuessesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("drafts is ", scheduled.drafts(),
+                                                   ", not in [0, ", kPlanGuessesMax, "]"));
+  }
+  if (limits_.takes_drafts) return absl::OkStatus();
+  return absl::InvalidArgumentError("has drafts, but this worker's shard has no draft model");
 }
 
 // Its last row is computed once more.

@@ -69,6 +69,9 @@ struct SequenceLimits {
   int32_t max_step_sequences = 0;
   int32_t max_known_sequences = 0;
   int32_t max_model_len = 0;
+  // Whether a plan may ask the draft model. Plans are told to all workers of a pipeline: the one
+  // that could have it knows whether it has.
+  bool takes_drafts = true;
 };
 
 class SequenceTable {
@@ -101,6 +104,7 @@ class SequenceTable {
   absl::Status AppendTokens(const Ids& tokens, SequenceState* state) const;
   absl::Status TakeGuesses(const v1::ScheduledSequence& scheduled, SequenceState* state) const;
   absl::Status CheckEnd(const v1::ScheduledSequence& scheduled, const SequenceState& state) const;
+  absl::Status CheckDrafts(const v1::ScheduledSequence& scheduled) const;
   absl::Status AppendBlocks(const Ids& blocks, SequenceState* state) const;
 
   const SequenceLimits limits_;

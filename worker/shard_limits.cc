@@ -52,7 +52,17 @@ absl::Status ValidateShard(const v1::AssignShard& shard) {
         shard.has_embedding() ? " an" : " no", " embedding and", shard.has_head() ? " a" : " no",
         " head: the embedding belongs to the first stage, the head to the last"));
   }
+  if (shard.draft() && (!shard.has_head() || shard.rank() != 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "assign_shard.draft is set for rank ", shard.rank(), " of stage ", shard.stage(), " of ",
+        shard.num_stages(), ": the draft model belongs to rank 0 of the last stage"));
+  }
   return absl::OkStatus();
+}
+
+absl::Status NoDraftModel() {
+  return absl::InvalidArgumentError(
+      "assign_shard.draft is set, but this worker has no draft model; give it --draft-model");
 }
 
 bool SameContents(const v1::AssignShard& a, const v1::AssignShard& b) {
@@ -63,7 +73,8 @@ bool SameContents(const v1::AssignShard& a, const v1::AssignShard& b) {
          a.num_blocks() == b.num_blocks() && a.max_batch_tokens() == b.max_batch_tokens() &&
          a.max_sequences() == b.max_sequences() && a.max_model_len() == b.max_model_len() &&
          a.whole_experts() == b.whole_experts() && a.numerics_class() == b.numerics_class() &&
-         a.quantise() == b.quantise() && a.quantise_head() == b.quantise_head();
+         a.quantise() == b.quantise() && a.quantise_head() == b.quantise_head() &&
+         a.draft() == b.draft();
 }
 
 }  // namespace tutti::worker

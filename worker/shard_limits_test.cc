@@ -53,6 +53,20 @@ TEST(ValidateShard, NamesTheField) {
   EXPECT_THAT(says([](auto* s) { s->set_max_sequences(0); }), HasSubstr("max_sequences is 0"));
   EXPECT_THAT(says([](auto* s) { s->set_max_model_len(0); }), HasSubstr("max_model_len is 0"));
   EXPECT_THAT(says([](auto* s) { s->set_has_head(false); }), HasSubstr("no head"));
+  EXPECT_THAT(says([](auto* s) {
+                s->set_num_stages(2);
+                s->set_has_head(false);
+                s->set_draft(true);
+              }),
+              HasSubstr("draft is set for rank 0 of stage 0 of 2"));
+  EXPECT_THAT(says([](auto* s) {
+                s->set_num_ranks(2);
+                s->set_rank(1);
+                s->add_rank_worker_ids("a");
+                s->add_rank_worker_ids("b");
+                s->set_draft(true);
+              }),
+              HasSubstr("draft is set for rank 1 of stage 0 of 1"));
 }
 
 TEST(SameContents, LooksAtWhatIsLoadedAndNotAtNeighbours) {
@@ -74,6 +88,10 @@ TEST(SameContents, LooksAtWhatIsLoadedAndNotAtNeighbours) {
   EXPECT_FALSE(SameContents(Whole(), other));
   other = Whole();
   other.set_quantise_head(true);
+  EXPECT_FALSE(SameContents(Whole(), other));
+  other = Whole();
+  other.set_draft(true);
+  EXPECT_TRUE(ValidateShard(other).ok());
   EXPECT_FALSE(SameContents(Whole(), other));
 }
 

@@ -33,9 +33,14 @@ absl::Status CheckRebuild(const v1::StepPlan& plan, int32_t num_stages) {
   const bool samples =
       std::any_of(plan.scheduled().begin(), plan.scheduled().end(),
                   [](const v1::ScheduledSequence& scheduled) { return scheduled.sample(); });
-  if (plan.probe() || samples) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("step ", plan.step(), " rebuilds and ", samples ? "samples" : "probes"));
+  const bool drafts = std::any_of(
+      plan.scheduled().begin(), plan.scheduled().end(),
+      [](const v1::ScheduledSequence& scheduled) { return scheduled.has_drafts(); });
+  if (plan.probe() || samples || drafts) {
+    return absl::InvalidArgumentError(absl::StrCat("step ", plan.step(), " rebuilds and ",
+                                                   samples  ? "samples"
+                                                   : drafts ? "drafts"
+                                                            : "probes"));
   }
   return absl::OkStatus();
 }

@@ -20,7 +20,7 @@ struct StagePart {
 
 StagePart PartOf(const v1::StepPlan& plan, int32_t stage, int32_t num_stages);
 
-// INVALID_ARGUMENT for a rebuild of stages that are not there, or that samples.
+// INVALID_ARGUMENT for a rebuild of stages that are not there, or that samples or drafts.
 absl::Status CheckRebuild(const v1::StepPlan& plan, int32_t num_stages);
 
 }  // namespace tutti::worker

@@ -165,6 +165,11 @@ TEST_F(StageRebuildTest, RowsThatAreNotKeptAreAContradiction) {
   samples.mutable_step_plan()->mutable_scheduled(0)->set_sample(true);
   stages_[2]->worker.OnCoordinatorFrame(samples);
   EXPECT_EQ(stages_[2]->worker.status().code(), absl::StatusCode::kInvalidArgument);
+  Assign(0, 4, 0);
+  v1::Frame drafts = Rebuild(4, 1, 0, 1);
+  drafts.mutable_step_plan()->mutable_scheduled(0)->set_drafts(0);
+  stages_[0]->worker.OnCoordinatorFrame(drafts);
+  EXPECT_THAT(stages_[0]->worker.status().message(), testing::HasSubstr("rebuilds and drafts"));
 }
 
 TEST_F(StageRebuildTest, KvIsConfirmedOnlyWhereItIsStillThere) {

@@ -23,6 +23,13 @@ struct ShardMemory {
   int64_t weight_bytes = 0;
   int64_t kv_bytes = 0;
   int64_t activation_bytes = 0;
+
+  ShardMemory& operator+=(const ShardMemory& other) {
+    weight_bytes += other.weight_bytes;
+    kv_bytes += other.kv_bytes;
+    activation_bytes += other.activation_bytes;
+    return *this;
+  }
 };
 
 // Called between units of work (a layer, a tensor packed) by the thread that does the work.

@@ -135,7 +135,8 @@ void StageWorker::Assign(Epoch epoch, v1::AssignShard shard) {
   }
   const bool goes_on = GoOnWithKv();
   StartServing();
-  const ShardMemory memory = runner_->memory();
+  ShardMemory memory = runner_->memory();
+  if (drafter_.has_value()) memory += runner_->draft().runner->memory();
   v1::Frame frame = NewFrame();
   v1::ShardReady* ready = frame.mutable_shard_ready();
   ready->set_weight_bytes(memory.weight_bytes);
@@ -196,6 +197,7 @@ absl::Status StageWorker::Load(const v1::AssignShard& shard) {
     return absl::InvalidArgumentError(absl::StrCat("the model's activation rows have ", row_bytes,
                                                    " bytes, at most ", kActivationRowBytesMax));
   }
+  if (shard.draft() && runner->draft().runner == nullptr) return NoDraftModel();
   runner_ = std::move(runner);
   loaded_ = shard;
   return absl::OkStatus();
@@ -204,6 +206,13 @@ absl::Status StageWorker::Load(const v1::AssignShard& shard) {
 void StageWorker::StartServing() {
   const int32_t ahead = StepsAheadMax(shard_.num_stages());
   const int64_t row_bytes = runner_->activation_row_bytes();
+  const StageRunner::DraftModel draft = runner_->draft();
+  if (draft.runner != nullptr) {
+    drafter_.emplace(draft, Drafter::Limits{.vocab_size = runner_->vocab_size(),
+                                            .block_size = shard_.block_size(),
+                                            .max_batch_tokens = shard_.max_batch_tokens(),
+                                            .max_model_len = shard_.max_model_len()});
+  }
   table_.emplace(SequenceLimits{.vocab_size = runner_->vocab_size(),
                                 .block_size = shard_.block_size(),
                                 .num_blocks = shard_.num_blocks(),
@@ -211,7 +220,8 @@ void StageWorker::StartServing() {
                                 .max_step_sequences = shard_.max_sequences(),
                                 .max_known_sequences = static_cast<int32_t>(std::min<int64_t>(
                                     int64_t{shard_.max_sequences()} * ahead, INT32_MAX)),
-                                .max_model_len = shard_.max_model_len()},
+                                .max_model_len = shard_.max_model_len(),
+                                .takes_drafts = !tells() || draft.runner != nullptr},
                  is_last() ? &grammars_ : nullptr);
   sequencer_.emplace(StepSequencer::Options{.takes_activations = !is_first(),
                                             .stage = shard_.stage(),
@@ -227,6 +237,7 @@ void StageWorker::ForgetEpoch() {
   epoch_ = Epoch();
   shard_.Clear();
   status_ = absl::OkStatus();
+  drafter_.reset();
   table_.reset();
   sequencer_.reset();
   output_pool_.reset();
@@ -261,7 +272,7 @@ bool StageWorker::RunOneStep(const ProgressCallback& progress, const BeginCallba
 
 absl::Status StageWorker::RunStep(ReadyStep ready, const ProgressCallback& progress,
                                   const BeginCallback& on_begin) {
-  TUTTI_RETURN_IF_ERROR(table_->Apply(ready.plan));
+  TUTTI_RETURN_IF_ERROR(Apply(ready.plan));
   BuildBatch(ready.plan, &*table_, &batch_);
   // Masks are made while the step is computed.
   for (const SampleRow& row : batch_.sample_rows) {
@@ -284,7 +295,10 @@ absl::Status StageWorker::RunStep(ReadyStep ready, const ProgressCallback& progr
   const Duration computing = clock_->Now() - begin;
   const Duration masks = std::min(computing, runner_->mask_wait() - masks_before);
   TUTTI_RETURN_IF_ERROR(PassOn(part, rows));
-  SendDone(ready.plan.step(), computing - masks, ready.wait + (begin - waiting) + masks);
+  TUTTI_ASSIGN_OR_RETURN(const Duration drafting, Draft(ready.plan, progress, on_begin));
+  SendDone(ready.plan.step(), {.compute = computing - masks,
+                               .wait = ready.wait + (begin - waiting) + masks,
+                               .draft = drafting});
   return ready.plan.probe() ? ForgetProbe(ready.plan) : absl::OkStatus();
 }
 
@@ -294,22 +308,30 @@ absl::Status StageWorker::ForgetProbe(const v1::StepPlan& probe) {
   for (const v1::NewSequence& added : probe.new_sequences()) end.add_finished(added.sequence());
   activation_in_.Clear();
   activation_out_.Clear();
-  return table_->Apply(end);
+  return Apply(end);
 }
 
-void StageWorker::SendDone(uint64_t step, Duration compute, Duration wait) {
+absl::Status StageWorker::Apply(const v1::StepPlan& plan) {
+  TUTTI_RETURN_IF_ERROR(table_->Apply(plan));
+  if (!drafter_.has_value()) return absl::OkStatus();
+  for (const uint64_t id : plan.finished()) drafter_->Forget(SequenceId(id));
+  return absl::OkStatus();
+}
+
+void StageWorker::SendDone(uint64_t step, const StepTimes& times) {
   v1::Frame frame = NewFrame();
   v1::StepDone* done = nullptr;
-  // All ranks of the last stage have sampled the same; the first tells.
-  if (is_last() && shard_.rank() == 0) {
+  if (tells()) {
     FillResult(step, frame.mutable_step_result());
     done = frame.mutable_step_result()->mutable_done();
   } else {
     done = frame.mutable_step_done();
   }
   done->set_step(step);
-  done->set_compute_us(Microseconds(compute));
-  done->set_wait_us(Microseconds(wait));
+  done->set_compute_us(Microseconds(times.compute));
+  done->set_wait_us(Microseconds(times.wait));
+  done->set_draft_us(Microseconds(times.draft));
+  if (drafter_.has_value()) done->set_draft_passes(drafter_->passes());
   *done->mutable_activation_in() = activation_in_;
   *done->mutable_activation_out() = activation_out_;
   const kernels::CollectiveTraffic traffic = runner_->rank_traffic();
@@ -345,11 +367,13 @@ void StageWorker::FillResult(uint64_t step, v1::StepResult* result) {
     }
   }
   result->mutable_faults()->Add(faults_.begin(), faults_.end());
+  if (drafter_.has_value()) drafter_->AddDrafted(result);
 }
 
 // Runs no further steps of this epoch.
 void StageWorker::Stop(const absl::Status& status) {
   status_ = status;
+  drafter_.reset();
   table_.reset();
   sequencer_.reset();
 }

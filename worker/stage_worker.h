@@ -5,8 +5,8 @@
 // hands out frames to send. The executor drives it in a real worker; the simulator drives many of
 // them in one thread.
 //
-// Its functions are in two files, because rows have ways of their own in and out:
-// stage_worker_rows.cc.
+// Its functions are in two files, because rows have ways of their own in and out, and go on with
+// the draft model: stage_worker_rows.cc.
 //
 // Thread: the executor's.
 #pragma once
@@ -28,6 +28,7 @@
 #include "worker/batch.h"
 #include "worker/buffer_pool.h"
 #include "worker/device_links/stage_row_channel.h"
+#include "worker/drafter.h"
 #include "worker/early_activations.h"
 #include "worker/kept_rows.h"
 #include "worker/sampling/grammar_pool.h"
@@ -67,8 +68,11 @@ class StageWorker {
   // limits, until assign_shard names that epoch.
   void OnActivationFrame(v1::Frame frame, transport::Payload payload);
 
-  // Called with its work when a step has all it needs and begins to compute.
-  using BeginCallback = std::function<void(const StageRunner::StepWork& work)>;
+  // Who is at work: the shard, or the draft model behind what it has sampled.
+  enum class Works : uint8_t { kShard, kDraftModel };
+  // Called with its work when a step has all it needs and begins to compute, and when each pass of
+  // the draft model begins.
+  using BeginCallback = std::function<void(Works who, const StageRunner::StepWork& work)>;
   // Runs the next step if its plan and its activation are here. False: nothing is ready.
   bool RunOneStep(const ProgressCallback& progress, const BeginCallback& begin = nullptr);
 
@@ -99,6 +103,10 @@ class StageWorker {
     bool in_on_device = false, out_on_device = false;
     std::shared_ptr<ActivationBuffer> out_buffer;  // null: on the device, or nowhere
   };
+  // Where the time of a step went.
+  struct StepTimes {
+    Duration compute{}, wait{}, draft{};
+  };
 
   void Assign(Epoch epoch, v1::AssignShard shard);
   bool GoOnWithKv();
@@ -109,17 +117,22 @@ class StageWorker {
   void ReplayEarly();
   absl::Status RunStep(ReadyStep ready, const ProgressCallback& progress,
                        const BeginCallback& begin);
+  absl::Status Apply(const v1::StepPlan& plan);
   absl::Status ForgetProbe(const v1::StepPlan& probe);
   // Waits for rows that come from device to device, and finds memory for those that leave.
   absl::StatusOr<Rows> PrepareRows(const ReadyStep& ready, const StagePart& part);
   absl::Status Compute(const StagePart& part, const Rows& rows, const ProgressCallback& progress,
                        const BeginCallback& begin);
+  // The draft model goes on, where there is one; the time that it took.
+  absl::StatusOr<Duration> Draft(const v1::StepPlan& plan, const ProgressCallback& progress,
+                                 const BeginCallback& begin);
+  ProgressCallback Counted(const ProgressCallback& progress);
   absl::Status PassOn(const StagePart& part, const Rows& rows);
   void CollectFaults(std::vector<v1::NumericFault> earlier);
   absl::Status SendOnDevice(int64_t bytes);
   void SendActivation(const std::shared_ptr<ActivationBuffer>& buffer);
   v1::Frame NewActivation(int32_t first_row, int32_t rows) const;
-  void SendDone(uint64_t step, Duration compute, Duration wait);
+  void SendDone(uint64_t step, const StepTimes& times);
   void FillResult(uint64_t step, v1::StepResult* result);
   void Stop(const absl::Status& status);
   void Fail(const absl::Status& status);
@@ -127,6 +140,8 @@ class StageWorker {
   static void Count(int64_t bytes, v1::LinkCounters* counters);
   bool is_first() const { return shard_.stage() == 0; }
   bool is_last() const { return shard_.stage() == shard_.num_stages() - 1; }
+  // All ranks of the last stage have sampled the same; the first tells.
+  bool tells() const { return is_last() && shard_.rank() == 0; }
   std::string PreviousName() const;
 
   const StageRunnerFactory factory_;
@@ -152,6 +167,7 @@ class StageWorker {
   v1::AssignShard shard_;
   absl::Status status_;
   std::optional<SequenceTable> table_;
+  std::optional<Drafter> drafter_;  // none: the shard has no draft model
   std::optional<StepSequencer> sequencer_;
   std::optional<BufferPool> output_pool_;
   v1::LinkCounters activation_in_;

@@ -1,5 +1,6 @@
-// The places where the rows of a step come from and go to.
+// The places where the rows of a step come from and go to, and what is computed between.
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "transport/crc32c.h"
@@ -47,18 +48,37 @@ absl::Status StageWorker::Compute(const StagePart& part, const Rows& rows,
     return shard_.next_worker_ids().empty() ? absl::OkStatus() : kept_.Load(batch_, rows.out);
   }
   if (!part.computes || batch_.rows == 0) return absl::OkStatus();
-  const ProgressCallback counted = [&] {
-    ++progress_count_;
-    if (progress) progress();
-  };
-  if (begin) begin(runner_->WorkOf(batch_));
-  TUTTI_RETURN_IF_ERROR(runner_->Run(batch_, rows.in, rows.out, &sampled_, counted));
+  if (begin) begin(Works::kShard, runner_->WorkOf(batch_));
+  TUTTI_RETURN_IF_ERROR(runner_->Run(batch_, rows.in, rows.out, &sampled_, Counted(progress)));
   if (rows.out_on_device) {
     kept_.Drop(batch_);
   } else if (rows.out_buffer != nullptr) {
     kept_.Store(batch_, rows.out);
   }
   return absl::OkStatus();
+}
+
+ProgressCallback StageWorker::Counted(const ProgressCallback& progress) {
+  return [this, &progress] {
+    ++progress_count_;
+    if (progress) progress();
+  };
+}
+
+// No part of the time in which the step is computed: who plans steps counts it by itself.
+absl::StatusOr<Duration> StageWorker::Draft(const v1::StepPlan& plan,
+                                            const ProgressCallback& progress,
+                                            const BeginCallback& begin) {
+  if (!drafter_.has_value()) return Duration();
+  const Instant since = clock_->Now();
+  const auto begins = [&](const StageRunner::StepWork& work) {
+    if (begin) begin(Works::kDraftModel, work);
+  };
+  TUTTI_RETURN_IF_ERROR(
+      Annotate(drafter_->GoOn(plan, *table_, sampled_, Counted(progress), std::cref(begins)),
+               "the draft model"));
+  ++progress_count_;
+  return clock_->Now() - since;
 }
 
 absl::Status StageWorker::PassOn(const StagePart& part, const Rows& rows) {

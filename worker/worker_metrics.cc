@@ -70,7 +70,7 @@ void WorkerMetrics::Write(const Position& position, Exposition* to) const {
   to->Begin("tutti_worker_activity", Kind::kGauge, "1 for what its executor is at, else 0.");
   for (const Activity activity :
        {Activity::kIdle, Activity::kFrames, Activity::kLoading, Activity::kLinks, Activity::kStep,
-        Activity::kRank, Activity::kRows}) {
+        Activity::kDraft, Activity::kRank, Activity::kRows}) {
     const std::string_view name = ActivityName(activity);
     to->Sample({{"activity", name.empty() ? "idle" : name}}, activity == now ? 1 : 0);
   }
