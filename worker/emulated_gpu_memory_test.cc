@@ -22,6 +22,7 @@ std::vector<TestRequest> Requests(int64_t vocab) {
     request.sampling.set_seed(i);
     if (i % 2 == 1) request.sampling.set_top_p(0.9f);
     if (i % 4 == 3) request.sampling.set_repetition_penalty(1.2f);
+    request.drafts = 1 + i % 3;
     requests.push_back(request);
   }
   return requests;
@@ -29,8 +30,10 @@ std::vector<TestRequest> Requests(int64_t vocab) {
 
 class EmulatedGpuTest : public ::testing::TestWithParam<std::string> {
  protected:
+  // With a draft model where the last stage has two ranks.
   TestPipeline Pipeline(std::vector<int> ranks) {
     return TestPipeline({.model_dir = GoldenDir(GetParam()),
+                         .draft_dir = ranks[1] == 2 ? GoldenDir("families/qwen1-f32") : "",
                          .backend = "cuda-emulated",
                          .layers = {1, 1},
                          .ranks = std::move(ranks),

@@ -1,6 +1,7 @@
 // The small scheduler of TestPipeline: from requests to plans.
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -21,6 +22,7 @@ struct Running {
   bool late = false;             // its last row is to be computed again
   std::vector<TokenId> guesses;  // of the step that runs
   size_t right = 0;              // of them, so far
+  std::vector<TokenId> drafted;  // by the draft model, behind its tokens
 };
 
 std::vector<int32_t> ShuffledBlocks(int32_t count, uint64_t seed) {
@@ -33,9 +35,14 @@ std::vector<int32_t> ShuffledBlocks(int32_t count, uint64_t seed) {
   return blocks;
 }
 
-// Up to `most` of the tokens that it is likely to go on with, one in four of them wrong.
-std::vector<TokenId> DrawGuesses(const TestRequest& request, size_t output, int64_t most,
-                                 Random* random) {
+// Up to `most`: the draft model's, or of the tokens that it is likely to go on with, one in four of
+// them wrong.
+std::vector<TokenId> GuessesOf(const TestRequest& request, const Running& sequence, size_t output,
+                               int64_t most, Random* random) {
+  if (request.drafts > 0) {
+    const auto count = std::min<int64_t>(most, static_cast<int64_t>(sequence.drafted.size()));
+    return {sequence.drafted.begin(), sequence.drafted.begin() + count};
+  }
   std::vector<TokenId> guesses;
   for (int64_t i = random->Between(0, most); i > 0 && output < request.likely.size(); --i) {
     const TokenId right = request.likely[output++];
@@ -47,7 +54,7 @@ std::vector<TokenId> DrawGuesses(const TestRequest& request, size_t output, int6
 }
 
 // Plans the next `count` tokens of a sequence, and its guesses.
-void Schedule(const TestRequest& request, int32_t count, int32_t block_size,
+void Schedule(const TestRequest& request, int32_t count, int32_t block_size, bool has_draft,
               std::vector<int32_t>* free_blocks, Running* sequence, v1::StepPlan* plan) {
   const auto total = static_cast<int32_t>(sequence->tokens.size());
   v1::ScheduledSequence* scheduled = plan->add_scheduled();
@@ -75,9 +82,22 @@ void Schedule(const TestRequest& request, int32_t count, int32_t block_size,
     free_blocks->pop_back();
   }
   scheduled->set_sample(sequence->computed == total);
+  if (has_draft) scheduled->set_drafts(request.drafts);
   scheduled->set_again(std::exchange(sequence->late, false));
   scheduled->set_expected_tokens(total);
   scheduled->set_expected_blocks(sequence->blocks);
+}
+
+// Each sequence's guesses of the next step, from the draft model.
+void TakeDrafted(const v1::StepResult& result, std::span<Running> running,
+                 std::vector<TestPipeline::Drafted>* all) {
+  for (Running& sequence : running) sequence.drafted.clear();
+  for (const v1::DraftedTokens& drafted : result.drafted()) {
+    const size_t i = drafted.sequence() - running[0].id;
+    CHECK(drafted.position() == static_cast<int32_t>(running[i].tokens.size()));
+    running[i].drafted.assign(drafted.tokens().begin(), drafted.tokens().end());
+    all->push_back({i, running[i].tokens, running[i].drafted});
+  }
 }
 
 }  // namespace
@@ -89,6 +109,7 @@ std::vector<TestOutput> TestPipeline::Generate(const std::vector<TestRequest>& r
   std::vector<TestOutput> outputs(requests.size());
   Random random(block_seed, /*stream=*/2);
   guessed_ = guessed_right_ = 0;
+  drafted_.clear();
   for (size_t i = 0; i < requests.size(); ++i) {
     running[i].id = next_sequence_++;
     running[i].tokens = requests[i].prompt;
@@ -108,13 +129,13 @@ std::vector<TestOutput> TestPipeline::Generate(const std::vector<TestRequest>& r
       sequence.guesses.clear();
       if (total - sequence.computed == 1 && !sequence.late) {
         const auto left = requests[i].max_tokens - static_cast<int64_t>(outputs[i].tokens.size());
-        sequence.guesses =
-            DrawGuesses(requests[i], outputs[i].tokens.size(),
-                        std::clamp<int64_t>(left - 1, 0, std::min(room, 6)), &random);
+        sequence.guesses = GuessesOf(requests[i], sequence, outputs[i].tokens.size(),
+                                     std::clamp<int64_t>(left - 1, 0, std::min(room, 6)), &random);
         room -= static_cast<int32_t>(sequence.guesses.size());
         guessed_ += static_cast<int64_t>(sequence.guesses.size());
       }
-      Schedule(requests[i], count, options_.block_size, &free_blocks, &sequence, &plan);
+      Schedule(requests[i], count, options_.block_size, draft_ != nullptr, &free_blocks, &sequence,
+               &plan);
     }
     if (plan.scheduled().empty()) return outputs;
     const v1::StepResult result = RunStep(std::move(plan));
@@ -145,6 +166,7 @@ std::vector<TestOutput> TestPipeline::Generate(const std::vector<TestRequest>& r
       running[i].done = true;
       finished_.push_back(running[i].id);
     }
+    TakeDrafted(result, running, &drafted_);
   }
 }
 

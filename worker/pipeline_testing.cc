@@ -15,7 +15,6 @@
 #include "worker/device_links/device_links.h"
 #include "worker/ranks_testing.h"
 #include "worker/sampling/toy_vocabulary_testing.h"
-#include "worker/transformer.h"
 
 namespace tutti::worker {
 namespace {
@@ -128,6 +127,10 @@ TestPipeline::TestPipeline(const TestPipelineOptions& options)
   auto config = model::LoadModelConfig(options.model_dir);
   CHECK(config.ok()) << config.status();
   config_ = *config;
+  if (!options.draft_dir.empty()) {
+    draft_ = std::make_shared<DraftSource>(DraftSource{
+        .dir = options.draft_dir, .config = *model::LoadModelConfig(options.draft_dir)});
+  }
   if (options.roles_unknown) config_.quantised_roles = model::UsualQuantisedRoles();
   std::vector<int32_t> layers = options.layers;
   if (layers.empty()) layers = {static_cast<int32_t>(config_.num_layers)};
@@ -209,7 +212,8 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
          load = MakeTransformerFactory({.dir = options_.model_dir,
                                         .config = config_,
                                         .backend = member.backend.get(),
-                                        .collective = stage->ranks.collective(rank)})](
+                                        .collective = stage->ranks.collective(rank),
+                                        .draft = draft_})](
             const v1::AssignShard& assigned,
             const ShardProgressCallback& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
       TUTTI_ASSIGN_OR_RETURN(auto runner, load(assigned, progress));
@@ -235,6 +239,7 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
     frame.set_epoch(kEpoch);
     *frame.mutable_assign_shard() = shard;
     frame.mutable_assign_shard()->set_rank(rank);
+    frame.mutable_assign_shard()->set_draft(draft_ != nullptr && shard.has_head() && rank == 0);
     member.worker->OnCoordinatorFrame(std::move(frame));
     CHECK(member.worker->status().ok()) << member.worker->status();
     ready[rank] = member.outbox.to_coordinator.back().shard_ready();

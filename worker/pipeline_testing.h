@@ -18,6 +18,7 @@
 #include "proto/peer_messages.h"
 #include "worker/links/link_collective.h"
 #include "worker/stage_worker.h"
+#include "worker/transformer.h"
 
 namespace tutti::kernels::cuda {
 class Nccl;
@@ -42,6 +43,9 @@ struct TestRequest {
   // Its output, of which some is guessed in every step, and wrongly now and then; empty: nothing
   // is.
   std::vector<TokenId> likely;
+  // Tokens that the draft model is asked for in every step, where there is one: all are guesses of
+  // the next.
+  int32_t drafts = 0;
 };
 
 struct TestOutput {
@@ -53,6 +57,7 @@ struct TestOutput {
 
 struct TestPipelineOptions {
   std::string model_dir;
+  std::string draft_dir;              // "": there is no draft model
   std::string backend = "reference";  // as in TestedBackends()
   int threads = 1;
   std::string instruction_set;
@@ -95,6 +100,13 @@ class TestPipeline {
   // Guesses of the last Generate, and those that were right.
   int64_t guessed() const { return guessed_; }
   int64_t guessed_right() const { return guessed_right_; }
+  // What the draft model said in it.
+  struct Drafted {
+    size_t request = 0;
+    std::vector<TokenId> text;  // that it goes on with
+    std::vector<TokenId> tokens;
+  };
+  const std::vector<Drafted>& drafted() const { return drafted_; }
 
   // Computes `prompt` in chunks of `chunk` tokens up to the first step that reports a numeric
   // fault, or to its end; that step's result.
@@ -120,6 +132,7 @@ class TestPipeline {
 
   const TestPipelineOptions options_;
   model::ModelConfig config_;
+  std::shared_ptr<const DraftSource> draft_;
   SystemClock clock_;
   std::shared_ptr<kernels::cuda::Nccl> nccl_;  // of all workers; null: none
   std::vector<std::unique_ptr<Stage>> stages_;
@@ -129,6 +142,7 @@ class TestPipeline {
   uint64_t step_ = 0;
   std::vector<uint64_t> finished_;
   int64_t guessed_ = 0, guessed_right_ = 0;
+  std::vector<Drafted> drafted_;
 };
 
 }  // namespace tutti::worker

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -34,6 +35,12 @@
 
 namespace tutti::worker {
 
+// A model that may stand beside a shard, as a whole.
+struct DraftSource {
+  std::string dir;            // the checkpoint
+  model::ModelConfig config;  // of that checkpoint
+};
+
 // The source of a shard's runner.
 struct ModelSource {
   std::string dir;            // the checkpoint
@@ -42,13 +49,16 @@ struct ModelSource {
   int64_t memory_bytes = 0;  // for weights and KV cache of a shard at most; 0: all there is
   // The link to the other ranks of the stage. Null: shards of one rank only.
   kernels::Collective* collective = nullptr;
+  // For shards with AssignShard.draft; null: there are none.
+  std::shared_ptr<const DraftSource> draft;
 };
 
 // Loads shards of `model`.  REQUIRES: backend and collective outlive the factory and its runners.
 //
 // The factory's errors: INVALID_ARGUMENT for a shard the model does not have (layers, ranks,
-// context) and for a checkpoint that does not fit its configuration; RESOURCE_EXHAUSTED when memory
-// is short, or a shard would take more than it may.
+// context, a draft model) and for a checkpoint that does not fit its configuration;
+// RESOURCE_EXHAUSTED when memory is short, or a shard would take more than it may, with its draft
+// model.
 StageRunnerFactory MakeTransformerFactory(ModelSource model);
 
 class Transformer : public StageRunner {
@@ -61,6 +71,9 @@ class Transformer : public StageRunner {
     int64_t max_sequences = 0;
     int64_t max_model_len = 0;
     kernels::Collective* collective = nullptr;  // null for one rank
+    // Of the backend's memory for operators (Backend::Reserve), which models share: what is counted
+    // with another one.
+    int64_t reserved_bytes = 0;
 
     model::StepSizes step_sizes() const {
       return {.max_batch_tokens = max_batch_tokens,
@@ -83,10 +96,16 @@ class Transformer : public StageRunner {
   kernels::CollectiveTraffic rank_traffic() const override;
   Duration mask_wait() const override;
   std::vector<v1::NumericFault> PopFaults() override { return faults_.Pop(); }
+  DraftModel draft() override;
   StepWork WorkOf(const Batch& batch) const override;
   absl::Status Run(const Batch& batch, std::span<const std::byte> input,
                    std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
                    const ProgressCallback& progress) override;
+
+  // The model that draft() tells.
+  void set_draft(std::unique_ptr<Transformer> draft) { draft_ = std::move(draft); }
+  // What the backend held for operators when this was made, of this model and those before.
+  int64_t reserved_bytes() const { return reserved_bytes_; }
 
   // Sees the logits of every slice of sample rows before they are sampled, on the last stage; for
   // tests and measurements.  [rows, the rank's part of the vocabulary] f32
@@ -179,11 +198,13 @@ class Transformer : public StageRunner {
   std::vector<std::unique_ptr<kernels::DeviceBuffer>> buffers_;
   std::span<std::byte> slots_in_, slots_out_;  // on a GPU, for its device links
   int64_t operator_bytes_ = 0;                 // held by the backend for its operators
+  int64_t reserved_bytes_ = 0;
   Scratch scratch_;
   StepRotary rotary_;
   ExpertRouting routing_;
   NumericFaults faults_;
   std::unique_ptr<Sampler> sampler_;  // on the last stage
+  std::unique_ptr<Transformer> draft_;  // null: none
   LogitsObserver observer_;
   TokenObserver token_observer_;
   // The ids of the rows that each rank embeds; kept for their memory.

@@ -37,7 +37,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const model::Mo
   auto held = backend->Reserve(model::StepBoundsOf(config, options.share, options.place.ranks,
                                                    options.place.rank, options.step_sizes()));
   if (!held.ok()) return Annotate(held.status(), "work space of the operators");
-  transformer->operator_bytes_ += *held;
+  transformer->reserved_bytes_ = *held;
+  transformer->operator_bytes_ += *held - options.reserved_bytes;
   if (options.share.has_head) {
     TUTTI_ASSIGN_OR_RETURN(transformer->sampler_,
                            Sampler::Create(backend, transformer->SamplerOptions()));
@@ -144,6 +145,12 @@ Sampler::Options Transformer::SamplerOptions() const {
           .rank = options_.place.rank,
           .collective = options_.collective,
           .exchange_bytes = ExchangeBytes()};
+}
+
+StageRunner::DraftModel Transformer::draft() {
+  if (draft_ == nullptr) return {};
+  return {.runner = draft_.get(),
+          .max_model_len = static_cast<int32_t>(draft_->options_.max_model_len)};
 }
 
 ShardMemory Transformer::memory() const {
