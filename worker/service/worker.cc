@@ -140,6 +140,31 @@ absl::StatusOr<transport::PeerSecurity> OpenSecurity(const WorkerOptions& option
   return security;
 }
 
+absl::Status FindModels(WorkerOptions* options) {
+  if (!options->model_dir.empty()) {
+    TUTTI_ASSIGN_OR_RETURN(options->model_dir,
+                           model::FindModel(options->model_dir, options->revision));
+  }
+  if (options->draft_dir.empty()) return absl::OkStatus();
+  TUTTI_ASSIGN_OR_RETURN(options->draft_dir,
+                         model::FindModel(options->draft_dir, "", "--draft-model"));
+  return absl::OkStatus();
+}
+
+// Null where the worker has none. Errors name --draft-model.
+absl::StatusOr<std::shared_ptr<const DraftSource>> OpenDraft(const WorkerOptions& options,
+                                                             v1::Hello* hello) {
+  if (options.draft_dir.empty()) return nullptr;
+  auto config = model::LoadModelConfig(options.draft_dir);
+  if (!config.ok()) return Annotate(config.status(), "--draft-model");
+  auto fingerprint = model::ModelFingerprint(options.draft_dir);
+  if (!fingerprint.ok()) return Annotate(fingerprint.status(), "--draft-model");
+  hello->set_draft_fingerprint(*fingerprint);
+  spdlog::info("draft model: {} ({})", options.draft_dir, config->architecture);
+  return std::make_shared<DraftSource>(
+      DraftSource{.dir = options.draft_dir, .config = *std::move(config)});
+}
+
 }  // namespace
 
 absl::Status Worker::MakeDialers(const transport::PeerSecurity& security) {
@@ -223,10 +248,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
   }
   TUTTI_RETURN_IF_ERROR(transport::CheckMethodTable());
   TUTTI_RETURN_IF_ERROR(CheckDistinct(options));
-  if (!options.model_dir.empty()) {
-    TUTTI_ASSIGN_OR_RETURN(options.model_dir,
-                           model::FindModel(options.model_dir, options.revision));
-  }
+  TUTTI_RETURN_IF_ERROR(FindModels(&options));
   TUTTI_ASSIGN_OR_RETURN(const transport::PeerSecurity security, OpenSecurity(options));
   options.peers.peers_are_proved = security.tls().any() || security.secret() != nullptr;
   std::unique_ptr<Worker> worker(new Worker);
@@ -244,6 +266,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                                                 : worker->fetch_->fingerprint();
   TUTTI_RETURN_IF_ERROR(fingerprint.status());
   v1::Hello hello = MakeHello(options, *worker->backend_, threads, *fingerprint);
+  TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<const DraftSource> draft, OpenDraft(options, &hello));
   OfferMeasured(options, worker->backend_.get(), config.dtype, keep_on, &hello);
   // Others may have measured before it for long.
   TUTTI_RETURN_IF_ERROR(keep_on());
@@ -263,7 +286,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                                                             .config = config,
                                                             .backend = worker->backend_.get(),
                                                             .memory_bytes = options.memory_bytes,
-                                                            .collective = &worker->collective_})),
+                                                            .collective = &worker->collective_,
+                                                            .draft = std::move(draft)})),
           .fetch = worker->fetch_.get(),
           .work_meter = work_meter,
           .gpu = options.gpu},

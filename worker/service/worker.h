@@ -27,6 +27,7 @@ struct WorkerOptions {
   std::string model_dir;                  // or a name on the hub; "": fetched from the coordinator
   std::string revision;                   // of such a name
   std::string cache_dir;                  // where what is fetched is kept
+  std::string draft_dir;                  // of a draft model, or a name on the hub; "": none
   std::vector<std::string> coordinators;  // where to dial them: host:port or unix:/path
   std::string listen;                     // where the previous stage and other ranks dial us
   std::string worker_id;

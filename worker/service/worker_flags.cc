@@ -54,6 +54,9 @@ void AddClusterFlags(FlagSet* set, WorkerFlags* flags) {
        .variable = &worker.cache_dir,
        .help = "Folder, of this worker alone, that keeps what came from the coordinator; unset: "
                "named by --worker-id in $XDG_CACHE_HOME/tutti/weights or ~/.cache/tutti/weights"},
+      {.names = "--draft-model",
+       .variable = &worker.draft_dir,
+       .help = model::kDraftModelHelp},
       {.names = "--coordinator",
        .variable = &flags->coordinators,
        .help = "Where the coordinator takes workers: host, host:port or unix:/path; with others "
