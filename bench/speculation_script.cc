@@ -55,14 +55,15 @@ std::pair<int64_t, int64_t> CountOffline(const Script& script) {
   int64_t guessed = 0;
   for (int32_t have = 1; have < size;) {
     const int32_t most = std::min(size - have - 1, coordinator::kGuessesMax);
-    const int32_t wanted = most <= 0 ? 0 : std::min(most, sequence.guess_pace.Next());
+    const int32_t wanted =
+        most <= 0 ? 0 : std::min(most, sequence.PaceOf(coordinator::GuessOrigin::kText).Next());
     std::vector<TokenId> guesses;
     lookup.BeginStep();
     if (wanted > 0) lookup.Guess(sequence, wanted, &guesses);
     const auto count = static_cast<int32_t>(guesses.size());
     int32_t equal = 0;
     while (equal < count && guesses[equal] == script.answer[have + equal]) ++equal;
-    if (count > 0) sequence.guess_pace.OnVerified(count, equal);
+    if (count > 0) sequence.PaceOf(coordinator::GuessOrigin::kText).OnVerified(count, equal);
     right += equal;
     guessed += count;
     for (const int32_t end = have + equal + 1; have < end; ++have) {

@@ -145,6 +145,9 @@ inline constexpr double kGuessesStretch = 0.04;
 // Of the tokens that they are expected to bring to the sequences that have them, so much may be
 // spent in time.
 inline constexpr double kGuessesWorth = 0.8;
+// So many equal tokens before a place make it likely that what follows is equal too, whatever was
+// right before.
+inline constexpr int32_t kEqualLikely = 12;
 // Tokens of the longest text that is looked up, and bytes of all indexes of one pipeline: those of
 // 64 such texts (prompt_lookup.h).
 inline constexpr int32_t kLookupTokensMax = 1 << 17;

@@ -5,6 +5,7 @@
 // same thing.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "coordinator/request.h"
+#include "coordinator/steps/guess_origin.h"
 #include "coordinator/steps/guess_pace.h"
 #include "coordinator/suspicion.h"
 
@@ -45,6 +47,8 @@ struct Sequence {
     int32_t blocks_told = 0;
     int32_t rebuilds = 0;  // steps under way that rebuild blocks for it
     int32_t late = 0;      // times in a row that its token could not be drawn yet
+    // What the draft model says may follow the known tokens; gone when the next step is planned.
+    std::vector<TokenId> drafts;
   };
 
   // ---- constant after construction
@@ -74,13 +78,16 @@ struct Sequence {
   std::optional<Instant> first_planned_at;  // of the first step that computes something of it
 
   // ---- what was guessed of it
-  GuessPace guess_pace;
+  std::array<GuessPace, kGuessOriginCount> guess_paces = {GuessPace(), GuessPace(),
+                                                          GuessPace(GuessPace::kUnknownDraft)};
   int32_t guessed = 0;        // tokens
   int32_t guessed_right = 0;  // of which so many were those that were drawn
 
   // ---- how much of its prompt was in the KV cache when it was first admitted
   int32_t cached_tokens = 0;
 
+  GuessPace& PaceOf(GuessOrigin origin) { return guess_paces[IndexOf(origin)]; }
+  const GuessPace& PaceOf(GuessOrigin origin) const { return guess_paces[IndexOf(origin)]; }
   std::span<const TokenId> prompt() const {
     return std::span<const TokenId>(tokens).first(static_cast<size_t>(prompt_tokens));
   }

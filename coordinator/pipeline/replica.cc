@@ -24,6 +24,13 @@ void FillGuessStatus(const Scheduler::Guessed& guessed, v1::PipelineStatus* stat
   status->set_guess_verifications(guessed.times);
   status->set_guessed_tokens(guessed.tokens);
   status->mutable_guesses_right()->Add(guessed.right.begin(), guessed.right.end());
+  for (const GuessOrigin origin : kGuessOrigins) {
+    const Scheduler::Guessed::Source& from = guessed.sources[IndexOf(origin)];
+    v1::GuessSourceStatus* const source = status->add_guess_sources();
+    source->set_source(std::string(GuessOriginName(origin)));
+    source->set_guessed_tokens(from.tokens);
+    source->set_right_tokens(from.right);
+  }
 }
 
 void FillCacheStatus(const KvCache& cache, v1::PipelineStatus* status) {

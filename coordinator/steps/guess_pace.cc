@@ -21,7 +21,7 @@ constexpr int16_t kPauseMost = 128;
 int32_t GuessPace::Next() {
   if (pause_ == 0) return wanted_;
   // Who tries again knows nothing, so that it is worth some time.
-  if (--pause_ == 0) chance_ = std::max(chance_, kUnknown);
+  if (--pause_ == 0) chance_ = std::max(chance_, unknown_);
   return 0;
 }
 
@@ -35,7 +35,7 @@ double GuessPace::Expected(int32_t guesses) const {
 void GuessPace::OnTooLong() {
   if (++too_long_ < kPauseMost) return;
   too_long_ = 0;
-  chance_ = std::max(chance_, kUnknown);
+  chance_ = std::max(chance_, unknown_);
 }
 
 void GuessPace::OnVerified(int32_t guesses, int32_t right) {

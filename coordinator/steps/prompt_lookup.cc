@@ -38,7 +38,7 @@ void TextIndex::Add(std::span<const TokenId> text, int32_t most, int64_t parts_m
   }
 }
 
-int32_t TextIndex::Find(std::span<const TokenId> text) const {
+int32_t TextIndex::Find(std::span<const TokenId> text, int32_t* longest_equal) const {
   const auto end = static_cast<int32_t>(text.size());
   if (end < kEqualMin) return -1;
   const Key key = KeyOf(text, end);
@@ -62,6 +62,7 @@ int32_t TextIndex::Find(std::span<const TokenId> text) const {
       if (equal > longest) {
         longest = equal;
         best = place;
+        if (longest_equal != nullptr) *longest_equal = longest;
       }
       if (longest == kEqualMax || ++places == kPlacesMax) return best;
     }
@@ -74,15 +75,15 @@ PromptLookup::PromptLookup(int64_t bytes_max)
 
 void PromptLookup::BeginStep() { left_ = kIndexedInStep; }
 
-void PromptLookup::Guess(const Sequence& sequence, int32_t most, std::vector<TokenId>* guesses) {
+int32_t PromptLookup::Guess(const Sequence& sequence, int32_t most, std::vector<TokenId>* guesses) {
   const std::span<const TokenId> text(sequence.tokens);
   if (sequence.total() > kLookupTokensMax) {
     Forget(sequence);  // others may have its parts
-    return;
+    return 0;
   }
   auto found = indexes_.find(sequence.request.id);
   if (found == indexes_.end()) {
-    if (parts_ == parts_max_) return;
+    if (parts_ == parts_max_) return 0;
     found = indexes_.try_emplace(sequence.request.id).first;
   }
   TextIndex& index = found->second;
@@ -92,14 +93,16 @@ void PromptLookup::Guess(const Sequence& sequence, int32_t most, std::vector<Tok
   left_ = std::max(0, left_ - (index.size() - size));
   tokens_ += index.size() - size;
   parts_ += index.parts() - parts;
-  const int32_t place = index.Find(text);
-  if (place < 0) return;
+  int32_t equal = 0;
+  const int32_t place = index.Find(text, &equal);
+  if (place < 0) return 0;
   // A text that repeats itself goes on with what is guessed.
   const size_t begin = guesses->size();
   for (int32_t i = 0; i < most; ++i) {
     const size_t at = static_cast<size_t>(place + i);
     guesses->push_back(at < text.size() ? text[at] : (*guesses)[begin + at - text.size()]);
   }
+  return equal;
 }
 
 void PromptLookup::Forget(const Sequence& sequence) {

@@ -42,9 +42,10 @@ class TextIndex {
   // Indexes at most `most` tokens more of a text that goes on with each call, as long as there are
   // `parts_max` parts at most.
   void Add(std::span<const TokenId> text, int32_t most, int64_t parts_max);
-  // The place before which the same tokens stand as at the text's end; -1: none.
+  // The place before which the same tokens stand as at the text's end; -1: none. `equal`, if not
+  // null, is set to how many of them are the same, at most kEqualMax.
   //   text  at least what has been indexed
-  int32_t Find(std::span<const TokenId> text) const;
+  int32_t Find(std::span<const TokenId> text, int32_t* equal = nullptr) const;
 
   int32_t size() const { return size_; }
   int64_t parts() const { return static_cast<int64_t>(parts_.size()); }
@@ -81,7 +82,7 @@ class PromptLookup : public GuessSource {
   explicit PromptLookup(int64_t bytes_max);
 
   void BeginStep() override;
-  void Guess(const Sequence& sequence, int32_t most, std::vector<TokenId>* guesses) override;
+  int32_t Guess(const Sequence& sequence, int32_t most, std::vector<TokenId>* guesses) override;
   void Forget(const Sequence& sequence) override;
 
   int64_t tokens() const { return tokens_; }

@@ -282,7 +282,7 @@ void Scheduler::Leave(Sequence* sequence) {
   running_by_id_.erase(sequence->stay.id);
   shares_.Stop(sequence);
   Unqueue(sequence);
-  if (guess_source_ != nullptr) guess_source_->Forget(*sequence);
+  guess_sources_.Forget(*sequence);
   filling_.erase(sequence->stay.id);
   cache_.Release(*sequence);
   if (sequence->stay.known_to_workers && !TUTTI_FAIL_POINT("coordinator.forget_finished")) {
@@ -340,7 +340,8 @@ void Scheduler::WritePlan(Instant now, v1::StepPlan* plan) {
                              .end = sequence->stay.planned,
                              .sample = sequence->behind() == 0,
                              .guesses = row.guesses,
-                             .first_guess = row.first_guess});
+                             .first_guess = row.first_guess,
+                             .origin = row.origin});
   }
   std::swap(step->guesses, scratch_.guesses);
 }

@@ -70,7 +70,7 @@
 #include "coordinator/kv/kv_cache.h"
 #include "coordinator/sequence.h"
 #include "coordinator/steps/backlog.h"
-#include "coordinator/steps/guess_source.h"
+#include "coordinator/steps/guess_sources.h"
 #include "coordinator/steps/late_rows.h"
 #include "coordinator/steps/place_shares.h"
 #include "coordinator/steps/plan_size.h"
@@ -110,8 +110,11 @@ class Scheduler {
   // The times of its steps, where they are known; until then and for null nothing is bounded by
   // time. REQUIRES: they outlive the scheduler
   void TimeBy(const StepTimes* times) { time_.TimeBy(times); }
-  // Null: nothing is ever guessed.  REQUIRES: the source outlives the scheduler
-  void GuessBy(GuessSource* source) { guess_source_ = source; }
+  // Guesses of this origin come from there; null: there are none.  REQUIRES: the source outlives
+  // the scheduler
+  void GuessBy(GuessSource* source, GuessOrigin origin = GuessOrigin::kText) {
+    guess_sources_.Use(origin, source);
+  }
   // A pipeline is ready to serve, with these many blocks on each stage. `survival`: what its
   // workers have kept of the epoch before; null: nothing.  REQUIRES: no epoch is open
   void BeginEpoch(int32_t num_stages, int32_t num_blocks, const KvSurvival* survival = nullptr);
@@ -194,6 +197,11 @@ class Scheduler {
     uint64_t times = 0;                         // that guesses of a sequence were verified
     uint64_t tokens = 0;                        // guessed, verified or not
     std::array<uint64_t, kGuessesMax> right{};  // by their place among the guesses
+    struct Source {
+      uint64_t tokens = 0;
+      uint64_t right = 0;
+    };
+    std::array<Source, kGuessOriginCount> sources{};  // the same tokens, by origin
   };
   const Guessed& guessed() const { return guessed_; }
   // Tokens whose K/V some stages have computed anew.
@@ -217,6 +225,7 @@ class Scheduler {
     int32_t count = 0;
     int32_t guesses = 0;  // rows behind those
     size_t first_guess = 0;
+    GuessOrigin origin = GuessOrigin::kText;  // of the guesses
   };
   struct Scratch {
     std::vector<Row> rows;
@@ -243,7 +252,7 @@ class Scheduler {
   void SchedulePrompt(Sequence* sequence, int32_t count);
   int32_t ChunkTokens() const;
   void BeginTiming();
-  int32_t GuessesWanted(const Row& row) const;
+  GuessSources::Most GuessesWanted(const Row& row) const;
   void Guess();
   bool MayGuess() const;
   void CutGuesses(Row* row);
@@ -323,7 +332,7 @@ class Scheduler {
   uint64_t last_place_ = 0;
   uint64_t preemptions_ = 0;
   uint64_t bounded_steps_ = 0;
-  GuessSource* guess_source_ = nullptr;
+  GuessSources guess_sources_;
   const int32_t guesses_in_plan_;
   Guessed guessed_;
   // Rows kept for prompts that have not become whole rows yet, in parts of kRowsPerPromptRow.

@@ -22,9 +22,12 @@ void Scheduler::PublishRejected(const StepEntry& entry, Sequence* sequence) {
 
 void Scheduler::CountGuesses(const StepEntry& entry, int32_t right, Sequence* sequence) {
   guessed_.tokens += static_cast<uint64_t>(entry.guesses);
+  Guessed::Source& source = guessed_.sources[IndexOf(entry.origin)];
+  source.tokens += static_cast<uint64_t>(entry.guesses);
+  source.right += static_cast<uint64_t>(right);
   sequence->guessed += entry.guesses;
   sequence->guessed_right += right;
-  sequence->guess_pace.OnVerified(entry.guesses, right);
+  sequence->PaceOf(entry.origin).OnVerified(entry.guesses, right);
 }
 
 // Its last row does not count: it is written again. Guesses behind it were computed and looked at

@@ -9,38 +9,38 @@ namespace tutti::coordinator {
 
 // Nothing is guessed where anybody has fewer rows, blocks or bytes of the plan than he wants.
 bool Scheduler::MayGuess() const {
-  return guess_source_ != nullptr && alone_ == nullptr && scratch_.budget > 0 &&
-         !scratch_.preempted && !scratch_.out_of_time && !scratch_.out_of_plan &&
-         scratch_.rows.size() <= kGuessingSequencesMax;
+  return alone_ == nullptr && scratch_.budget > 0 && !scratch_.preempted && !scratch_.out_of_time &&
+         !scratch_.out_of_plan && scratch_.rows.size() <= kGuessingSequencesMax;
 }
 
 // What a sequence may have, but for time: at most all of its output but the last token, which comes
-// of the last guess.
-int32_t Scheduler::GuessesWanted(const Row& row) const {
+// of the last guess. Drafts are those that were asked for.
+GuessSources::Most Scheduler::GuessesWanted(const Row& row) const {
   const Sequence& sequence = *row.sequence;
-  if (row.count != 1 || sequence.behind() != 1 || sequence.stay.late > 0) return 0;
-  if (!sequence.suspicion.empty()) return 0;
+  if (row.count != 1 || sequence.behind() != 1 || sequence.stay.late > 0) return {};
+  if (!sequence.suspicion.empty()) return {};
   const Request& request = sequence.request;
-  return std::min({request.guesses_max.value_or(options_.guesses_max), kGuessesMax,
-                   guesses_in_plan_, request.max_tokens - sequence.output_tokens() - 1});
+  const int32_t room =
+      std::min({kGuessesMax, guesses_in_plan_, request.max_tokens - sequence.output_tokens() - 1});
+  const int32_t looked_up = std::min(room, request.guesses_max.value_or(options_.guesses_max));
+  return {looked_up, looked_up, room};
 }
 
 void Scheduler::Guess() {
   if (!MayGuess()) return;
-  guess_source_->BeginStep();
+  guess_sources_.BeginStep();
   for (Row& row : scratch_.rows) {
-    const int32_t most = GuessesWanted(row);
-    if (most <= 0) continue;
-    const int32_t wanted = std::min(most, row.sequence->guess_pace.Next());
-    if (wanted <= 0) continue;
     row.first_guess = scratch_.guesses.size();
-    guess_source_->Guess(*row.sequence, wanted, &scratch_.guesses);
+    const std::optional<GuessOrigin> origin =
+        guess_sources_.Guess(row.sequence, GuessesWanted(row), &scratch_.guesses);
+    if (!origin.has_value()) continue;
+    row.origin = *origin;
     CutGuesses(&row);
   }
   if (scratch_.guesses.empty()) return;
   const int32_t most = GuessesInTime();
   for (Row& row : scratch_.rows) {
-    if (most == 0 && row.guesses > 0) row.sequence->guess_pace.OnTooLong();
+    if (most == 0 && row.guesses > 0) row.sequence->PaceOf(row.origin).OnTooLong();
     KeepGuesses(most, &row);
   }
 }
@@ -80,7 +80,8 @@ int32_t Scheduler::GuessesInTime() const {
     for (const Row& row : scratch_.rows) {
       all &= row.guesses > 0;
       if (row.guesses == 0) continue;
-      worth = std::min(worth, row.sequence->guess_pace.Expected(std::min(most, row.guesses)));
+      const GuessPace& pace = row.sequence->PaceOf(row.origin);
+      worth = std::min(worth, pace.Expected(std::min(most, row.guesses)));
     }
     worth *= kGuessesWorth;
     if (!all) worth = std::min(worth, options_.guesses_stretch);

@@ -116,7 +116,7 @@ TEST_F(SchedulerGuessesTest, AGuessIsTakenBeforeItsMaskIsThere) {
   EXPECT_EQ(scheduler_->guessed().tokens, 7u);
   EXPECT_EQ(sequence->guessed, 7);
   EXPECT_EQ(sequence->guessed_right, 2);
-  EXPECT_EQ(sequence->guess_pace.Next(), 1) << "half of those after two were right";
+  EXPECT_EQ(sequence->PaceOf(GuessOrigin::kText).Next(), 1) << "half of those after two were right";
   Finish();
   EXPECT_EQ(sequence->total(), 9);
   EXPECT_FALSE(PlanOne().scheduled(0).again());

@@ -17,11 +17,12 @@ namespace tutti::coordinator {
 // Guesses right, up to and with the `right` first; those behind are wrong.
 class CountingGuesses : public GuessSource {
  public:
-  void Guess(const Sequence& sequence, int32_t most, std::vector<TokenId>* guesses) override {
+  int32_t Guess(const Sequence& sequence, int32_t most, std::vector<TokenId>* guesses) override {
     most_ = most;
     for (int32_t i = 0; i < std::min(most, count_); ++i) {
       guesses->push_back(i < right_ ? sequence.total() + i : 0);
     }
+    return 0;
   }
   void Forget(const Sequence& sequence) override { forgotten_.push_back(sequence.request.id); }
 

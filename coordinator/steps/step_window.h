@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "coordinator/kv/lacking_blocks.h"
+#include "coordinator/steps/guess_origin.h"
 #include "proto/peer_messages.h"
 
 namespace tutti::coordinator {
@@ -24,6 +25,7 @@ struct StepEntry {
   // Guesses behind them, in StepUnderWay::guesses, and the first one's place there.
   int32_t guesses = 0;
   size_t first_guess = 0;
+  GuessOrigin origin = GuessOrigin::kText;  // of the guesses
 };
 
 struct StepUnderWay {

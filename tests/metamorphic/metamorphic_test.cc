@@ -155,13 +155,14 @@ class AnswerGuesses : public coordinator::GuessSource {
   AnswerGuesses(uint64_t seed, const std::map<uint64_t, std::vector<TokenId>>* tokens)
       : random_(seed, /*stream=*/2), tokens_(tokens) {}
 
-  void Guess(const coordinator::Sequence& sequence, int32_t most,
-             std::vector<TokenId>* guesses) override {
+  int32_t Guess(const coordinator::Sequence& sequence, int32_t most,
+                std::vector<TokenId>* guesses) override {
     const std::vector<TokenId>& answer = tokens_->at(sequence.request.sampling.seed());
     const auto have = static_cast<size_t>(sequence.output_tokens());
     for (size_t i = have; i < answer.size() && i < have + static_cast<size_t>(most); ++i) {
       guesses->push_back(random_.Chance(0.2) ? 7 : answer[i]);
     }
+    return 0;
   }
   void Forget(const coordinator::Sequence&) override {}
 

@@ -4,8 +4,8 @@
 
 namespace tutti::tests {
 
-void SimGuesses::Guess(const coordinator::Sequence& sequence, int32_t most,
-                       std::vector<TokenId>* guesses) {
+int32_t SimGuesses::Guess(const coordinator::Sequence& sequence, int32_t most,
+                          std::vector<TokenId>* guesses) {
   const auto right = clients_->RightOf(sequence.request.id);
   const auto have = static_cast<size_t>(sequence.output_tokens());
   for (int64_t count = random_.Between(0, most), i = 0; i < count; ++i) {
@@ -18,6 +18,7 @@ void SimGuesses::Guess(const coordinator::Sequence& sequence, int32_t most,
     if (guess < 0) guess = static_cast<TokenId>(random_.Between(0, kSimVocab - 1));
     guesses->push_back(guess);
   }
+  return 0;
 }
 
 }  // namespace tutti::tests

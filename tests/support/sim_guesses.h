@@ -17,8 +17,8 @@ class SimGuesses : public coordinator::GuessSource {
   SimGuesses(const SimOptions* options, const SimClients* clients)
       : options_(options), clients_(clients), random_(options->seed, /*stream=*/11) {}
 
-  void Guess(const coordinator::Sequence& sequence, int32_t most,
-             std::vector<TokenId>* guesses) override;
+  int32_t Guess(const coordinator::Sequence& sequence, int32_t most,
+                std::vector<TokenId>* guesses) override;
   void Forget(const coordinator::Sequence&) override {}
 
  private:
