@@ -24,6 +24,8 @@ class EngineHostileTest : public EngineTest {
     done->set_step(Number());
     done->set_compute_us(Number());
     done->set_wait_us(Number());
+    done->set_draft_us(Number());
+    done->set_draft_passes(static_cast<int32_t>(Number()));
     done->mutable_activation_out()->set_bytes(Number());
   }
   void FillResult(v1::StepResult* result) {
@@ -36,6 +38,12 @@ class EngineHostileTest : public EngineTest {
       sampled->set_token(static_cast<int32_t>(Number()));
     }
     if (random_.Chance(0.3)) result->add_poisoned(Number());
+    for (int64_t n = random_.Between(0, 2); n > 0; --n) {
+      v1::DraftedTokens* const drafted = result->add_drafted();
+      drafted->set_sequence(Number());
+      drafted->set_position(static_cast<int32_t>(Number()));
+      drafted->add_tokens(static_cast<int32_t>(Number()));
+    }
   }
   // One event; `request` is an id that no event before had.
   void DoSomething(uint64_t request) {

@@ -100,7 +100,8 @@ inline constexpr int32_t kVarint64BytesMax = 10;
 // A plan without its lists, in its frame: five integers, a checksum and their tags take 50.
 inline constexpr int64_t kPlanEnvelopeBytes = 64;
 // A ScheduledSequence with one block and one token: its name (11), four integers (6 each), two
-// lists with one entry (11 each), two bools (2 each), and its own tag and length (6): 67.
+// lists with one entry (11 each), two bools and the number of drafts (2 each), and its own tag and
+// length (6): 69.
 inline constexpr int64_t kScheduledSequenceBytes = 72;
 // The list of a ScheduledSequence's guesses without them: its tag and length.
 inline constexpr int64_t kGuessListBytes = 6;
@@ -145,6 +146,8 @@ inline constexpr double kGuessesStretch = 0.04;
 // Of the tokens that they are expected to bring to the sequences that have them, so much may be
 // spent in time.
 inline constexpr double kGuessesWorth = 0.8;
+// Drafts of a sequence in a step while it is not known what they cost.
+inline constexpr int32_t kDraftsToLearn = 4;
 // So many equal tokens before a place make it likely that what follows is equal too, whatever was
 // right before.
 inline constexpr int32_t kEqualLikely = 12;

@@ -31,6 +31,8 @@ struct Request {
   int32_t priority = 0;  // [kPriorityMin, kPriorityMax]
   // Tokens that may be guessed for it in a step; 0: none. Nothing: as the operator chose.
   std::optional<int32_t> guesses_max;
+  // The same of tokens that the draft model is asked for.
+  std::optional<int32_t> drafts_max;
   // Keyed hash of the tenant's name, for fairness; zero: no tenant named. Names never get this far.
   Hash128 tenant;
   // As a number, which has an order.

@@ -28,6 +28,7 @@ std::array<int64_t, kDeviceKinds> SmallestMemory(const EngineOptions& options) {
 MembershipOptions MembershipOptionsOf(const EngineOptions& options) {
   return {.cluster_id = options.cluster_id,
           .model_fingerprint = options.model_fingerprint,
+          .draft_fingerprint = options.draft_fingerprint,
           .numerics_class = options.numerics_class,
           .mix_numerics = options.mix_numerics,
           .memory_bytes_min = SmallestMemory(options)};

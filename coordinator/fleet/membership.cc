@@ -159,6 +159,13 @@ absl::Status Membership::Check(const v1::Hello& hello) const {
   if (hello.model_fingerprint() != options_.model_fingerprint) {
     return Differs("model fingerprint", hello.model_fingerprint(), options_.model_fingerprint);
   }
+  const std::string& draft = options_.draft_fingerprint;
+  if (!draft.empty() && hello.draft_fingerprint() != draft) {
+    const absl::Status differs =
+        Differs("draft model fingerprint", hello.draft_fingerprint(), draft);
+    return absl::FailedPreconditionError(
+        absl::StrCat(differs.message(), "; start both with the same --draft-model"));
+  }
   TUTTI_RETURN_IF_ERROR(CheckOffers(hello));
   TUTTI_RETURN_IF_ERROR(CheckExact(hello));
   if (class_settled()) TUTTI_RETURN_IF_ERROR(CheckClass(hello));

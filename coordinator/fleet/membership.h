@@ -81,6 +81,7 @@ struct Worker {
 struct MembershipOptions {
   std::string cluster_id;
   std::string model_fingerprint;
+  std::string draft_fingerprint;  // of the draft model that all must have; "": any may have any
   std::string numerics_class;  // "": chosen from the workers that join
   bool mix_numerics = false;
   // The least memory of each kind of device: less cannot serve any stage.
@@ -92,7 +93,7 @@ class Membership {
   explicit Membership(MembershipOptions options) : options_(std::move(options)) {}
 
   // Whether this worker may join; the refusal says what differs, with both sides' values.
-  // FAILED_PRECONDITION: cluster, protocol, model, or a numerics class that is settled and that it
+  // FAILED_PRECONDITION: cluster, protocol, model, draft model, or a numerics class that is settled and that it
   // cannot compute, or one that is not exact and that the operator has not named.
   // INVALID_ARGUMENT: a speed outside of the range that is believed, an announced address that is
   // none, classes that contradict each other. ALREADY_EXISTS: a worker of that id is alive on

@@ -79,6 +79,7 @@ TEST(MembershipTest, SaysWhatDiffersWithBothValues) {
               HasSubstr("cluster id of the worker is \"d\", of the coordinator \"c\""));
   EXPECT_EQ(refusal([](auto* h) { h->set_build("b2"); }), "OK") << "another that speaks alike";
   EXPECT_THAT(refusal([](auto* h) { h->set_model_fingerprint(""); }), HasSubstr("fingerprint"));
+  EXPECT_EQ(refusal([](auto* h) { h->set_draft_fingerprint("d"); }), "OK") << "nobody asks it";
   const auto versions = [](uint32_t of_worker) {
     return absl::StrCat("protocol version of the worker is \"", of_worker,
                         "\", of the coordinator \"", kPeerProtocolVersion, "\"");
@@ -105,6 +106,21 @@ TEST(MembershipTest, SaysWhatDiffersWithBothValues) {
   EXPECT_EQ(refusal([](auto* h) { h->set_advertised_address("10.0.0.7:50060"); }), "OK");
   EXPECT_THAT(refusal([](auto* h) { h->set_advertised_address("unix:/run/x\n"); }),
               HasSubstr("the announced address \"unix:/run/x\\n\" "));
+}
+
+TEST(MembershipTest, WhereThereIsADraftModelAllHaveTheSame) {
+  MembershipOptions options = Options();
+  options.draft_fingerprint = "d1";
+  const Membership membership(options);
+  v1::Hello hello = Hello("w1");
+  EXPECT_EQ(membership.Check(hello).message(),
+            "draft model fingerprint of the worker is \"\", of the coordinator \"d1\"; "
+            "start both with the same --draft-model");
+  hello.set_draft_fingerprint("d2");
+  EXPECT_THAT(membership.Check(hello).ToString(),
+              AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("\"d2\"")));
+  hello.set_draft_fingerprint("d1");
+  EXPECT_TRUE(membership.Check(hello).ok());
 }
 
 v1::Hello Offering(const std::string& id, const std::vector<std::pair<std::string, double>>& all) {

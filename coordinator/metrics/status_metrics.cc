@@ -119,6 +119,9 @@ const Family<PipelineStatus> kPipelines[] = {
        return Wide(
            std::accumulate(p.guesses_right().begin(), p.guesses_right().end(), uint64_t{0}));
      }},
+    {"tutti_pipeline_draft_seconds_total", kCounter,
+     "Time that the draft model took since it formed.",
+     [](const auto& p) { return p.draft_seconds(); }},
     {"tutti_pipeline_straggler", kGauge, "1 while one of its workers has become slow, else 0.",
      [](const auto& p) { return p.straggler().empty() ? 0.0 : 1.0; }},
 };
@@ -232,6 +235,24 @@ void WriteLinks(const v1::GetStatusResponse& status, Exposition* to) {
   }
 }
 
+// The same counts of guesses by where they came from.
+void WriteGuessSources(const v1::GetStatusResponse& status, Exposition* to) {
+  const auto write = [&](uint64_t (v1::GuessSourceStatus::*count)() const) {
+    for (const PipelineStatus& pipeline : status.pipelines()) {
+      for (const v1::GuessSourceStatus& source : pipeline.guess_sources()) {
+        to->Sample({{"pipeline", absl::StrCat(pipeline.pipeline())}, {"source", source.source()}},
+                   Wide((source.*count)()));
+      }
+    }
+  };
+  to->Begin("tutti_pipeline_source_guessed_tokens_total", kCounter,
+            "Tokens that were guessed, by where the guesses came from.");
+  write(&v1::GuessSourceStatus::guessed_tokens);
+  to->Begin("tutti_pipeline_source_accepted_tokens_total", kCounter,
+            "Those of them that were right.");
+  write(&v1::GuessSourceStatus::right_tokens);
+}
+
 void WriteStepTimes(const v1::GetStatusResponse& status, Exposition* to) {
   to->Begin("tutti_pipeline_step_seconds", kGauge,
             "The time that a step of so many rows takes, as learnt from those of about as many.");
@@ -276,6 +297,7 @@ void WriteStatus(const v1::GetStatusResponse& status, const EngineTotals& totals
       to->Sample({{"pipeline", absl::StrCat(pipeline.pipeline())}}, family.value(pipeline));
     }
   }
+  WriteGuessSources(status, to);
   WriteStepTimes(status, to);
   WriteRanks(status, to);
   WriteGpus(status, to);

@@ -37,6 +37,11 @@ v1::GetStatusResponse Status(int pipelines, int stages) {
     pipeline->set_guess_verifications(9);
     pipeline->set_guessed_tokens(30);
     for (const uint64_t right : {8, 4, 0}) pipeline->add_guesses_right(right);
+    v1::GuessSourceStatus* const source = pipeline->add_guess_sources();
+    source->set_source("draft");
+    source->set_guessed_tokens(20);
+    source->set_right_tokens(7);
+    pipeline->set_draft_seconds(0.5);
     for (const int32_t rows : {1, 64}) (*pipeline->mutable_step_seconds())[rows] = 0.25 * rows;
     for (int s = 0; s < stages; ++s) {
       v1::StageStatus* const stage = pipeline->add_stages();
@@ -66,6 +71,9 @@ TEST(StatusMetrics, TellOfPipelinesRanksAndLinks) {
         "tutti_pipeline_guess_verifications_total{pipeline=\"1\"} 9\n",
         "tutti_pipeline_guessed_tokens_total{pipeline=\"1\"} 30\n",
         "tutti_pipeline_accepted_tokens_total{pipeline=\"1\"} 12\n",
+        "tutti_pipeline_source_guessed_tokens_total{pipeline=\"1\",source=\"draft\"} 20\n",
+        "tutti_pipeline_source_accepted_tokens_total{pipeline=\"1\",source=\"draft\"} 7\n",
+        "tutti_pipeline_draft_seconds_total{pipeline=\"1\"} 0.5\n",
         "tutti_pipeline_step_seconds{pipeline=\"1\",rows=\"1\"} 0.25\n",
         "tutti_pipeline_step_seconds{pipeline=\"1\",rows=\"64\"} 16\n",
         "tutti_rank_compute_seconds_total{pipeline=\"1\",stage=\"0\",rank=\"0\",worker=\"w1\"} "

@@ -58,6 +58,8 @@ v1::AssignShard Pipeline::AssignmentOf(const Shard& shard, const Formation& form
     assign->set_quantise(quantise->scheme);
     assign->set_quantise_head(quantise->head);
   }
+  assign->set_draft(options_->draft != nullptr && shard.stage + 1 == num_stages() &&
+                    shard.rank == 0);
   assign->set_numerics_class(membership_->ClassOf(*membership_->Find(shard.link)));
   const auto name = [&](const Stage& of, size_t rank) {
     const Worker& worker = *formation.workers[of.first_shard + rank];

@@ -99,6 +99,7 @@ void Pipeline::FillStatus(Instant now, v1::PipelineStatus* status) const {
                         Describe(*membership_->Find(shards_[*slow].link)), pace.slowdown(*slow)));
   }
   status->set_busy_seconds_total(ledger_.BusySeconds(now));
+  status->set_draft_seconds(ledger_.draft_seconds());
   links_.FillStatus(status);
   if (stages_.empty()) return;
   status->set_numerics_class(membership_->numerics_class());

@@ -16,6 +16,8 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
           .plan_bytes_max = options.plan_bytes_max,
           .token_bytes = TokenBytes(options.model.vocab_size),
           .guesses_max = options.guesses_max,
+          .draft = options.draft != nullptr,
+          .drafts_max = options.drafts_max,
           .guesses_stretch = options.guesses_stretch,
           .partial_recompute = options.partial_recompute};
 }

@@ -59,7 +59,13 @@ void StepLedger::OnSent(const v1::StepPlan& plan, Instant now) {
   last_step_ = plan.step();
   rows_sent_ += plan.total_rows();
   sent_.push_back({.rows_up_to = rows_sent_, .load = LoadOf(plan), .rebuild = std::nullopt});
-  if (plan.has_rebuild()) sent_.back().rebuild = plan.rebuild();
+  SentStep& sent = sent_.back();
+  if (plan.has_rebuild()) sent.rebuild = plan.rebuild();
+  for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
+    if (!scheduled.has_drafts()) continue;
+    sent.drafts = true;
+    sent.drafts_most = std::max(sent.drafts_most, scheduled.drafts());
+  }
   for (size_t shard = 0; shard < stages_.front().end_shard; ++shard) {
     if (shards_[shard].done_step + 1 == last_step_) shards_[shard].work_since = now;
   }
@@ -75,6 +81,11 @@ absl::Status StepLedger::OnDone(size_t number, const v1::StepDone& done, Instant
     return absl::InvalidArgumentError(absl::StrCat(
         "step ", done.step(), " took ", done.compute_us(), " us, waited ", done.wait_us(),
         " us and ", done.exchange_wait_us(), " us for other ranks: no time is below 0"));
+  }
+  if (done.draft_us() < 0 || done.draft_passes() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("step ", done.step(), " had ",
+                                                   done.draft_passes(), " passes for drafts in ",
+                                                   done.draft_us(), " us: neither is below 0"));
   }
   shard.done_step = done.step();
   shard.work_since = now;
@@ -106,9 +117,10 @@ void StepLedger::CountTimes(size_t number, const v1::StepDone& done, Instant now
   shard.exchange_wait_seconds += exchanging;
   // Several steps may wait at once, so their times overlap: of the time since the step before, all
   // that was not computing can have been waiting.
-  const double since = Seconds(now - shard.last_done_at);
-  shard.wait_seconds +=
-      std::clamp(static_cast<double>(done.wait_us()) * 1e-6, 0.0, std::max(0.0, since - computing));
+  const double since = std::max(0.0, Seconds(now - shard.last_done_at));
+  const double drafting = CountDrafts(number, done, since);
+  shard.wait_seconds += std::clamp(static_cast<double>(done.wait_us()) * 1e-6, 0.0,
+                                   std::max(0.0, since - computing - drafting));
   shard.last_done_at = now;
   // Workers are compared by the steps that they all compute.
   if (sent.rebuild.has_value()) return;
@@ -120,6 +132,20 @@ void StepLedger::CountTimes(size_t number, const v1::StepDone& done, Instant now
   shard.recent_predicted = shard.recent_predicted * kStepAverageKept + predicted;
   pace_.OnStep(number, computing - exchanging, predicted, now);
   times_.OnStep(shard.stage, sent.load, computing);
+}
+
+// The time that the draft model took behind the step, which is no time of the step; 0: it had
+// nothing to do, whatever the worker says.
+double StepLedger::CountDrafts(size_t number, const v1::StepDone& done, double since) {
+  const SentStep& sent = sent_[done.step() - first_sent_step_];
+  if (!sent.drafts || number != stages_.back().first_shard) return 0;
+  const double drafting = std::min(since, static_cast<double>(done.draft_us()) * 1e-6);
+  shards_[number].draft_seconds += drafting;
+  // Fewer passes read what the model had not read yet, many tokens at once.
+  if (sent.drafts_most > 0 && done.draft_passes() >= sent.drafts_most) {
+    times_.OnDrafts(done.draft_passes(), drafting);
+  }
+  return drafting;
 }
 
 void StepLedger::Forgive(Duration stall, Instant now) {
@@ -159,7 +185,8 @@ void StepLedger::FillTimes(const Shard& shard, Instant now, v1::StageStatus* sta
   }
   if (const double busy = BusySeconds(now); busy > 0) {
     // The time that a rank waits for others within a step is idle time too.
-    const double computing = shard.compute_seconds - shard.exchange_wait_seconds;
+    const double computing =
+        shard.compute_seconds - shard.exchange_wait_seconds + shard.draft_seconds;
     status->set_bubble_share(std::clamp(1 - computing / busy, 0.0, 1.0));
   }
   if (shard.recent_steps > 0) {

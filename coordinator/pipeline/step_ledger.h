@@ -34,7 +34,7 @@ class StepLedger {
   void OnSent(const v1::StepPlan& plan, Instant now);
   // A shard says that it has done a step. Nothing changes on an error.
   // FAILED_PRECONDITION: not the shard's next step, or one that was not sent.
-  // INVALID_ARGUMENT: a time below 0.
+  // INVALID_ARGUMENT: a time or number below 0.
   absl::Status OnDone(size_t shard, const v1::StepDone& done, Instant now);
 
   // The last step sent; 0: none.
@@ -54,6 +54,10 @@ class StepLedger {
   // When its next step became possible.  REQUIRES: HasWork(shard)
   Instant work_since(size_t shard) const { return shards_[shard].work_since; }
 
+  // Seconds of the epoch that the draft model took.
+  double draft_seconds() const {
+    return stages_.empty() ? 0 : shards_[stages_.back().first_shard].draft_seconds;
+  }
   // Seconds of the epoch with a step under way; 0 without an epoch.
   double BusySeconds(Instant now) const;
   // The pace of the shards.
@@ -76,6 +80,7 @@ class StepLedger {
     double compute_seconds = 0;
     double wait_seconds = 0;
     double exchange_wait_seconds = 0;  // of compute_seconds, for other ranks
+    double draft_seconds = 0;          // of the draft model, besides
     double predicted_seconds = 0;      // 0: its speed is not known
     // Sums of the last steps, in which each counts less than the next (kStepAverageKept).
     double recent_steps = 0;
@@ -95,12 +100,16 @@ class StepLedger {
     int64_t rows_up_to = 0;  // of all steps up to this one
     placement::StepLoad load;
     std::optional<v1::Rebuild> rebuild;
+    // The draft model goes on behind it, by so many tokens at most.
+    bool drafts = false;
+    int32_t drafts_most = 0;
   };
 
   // The last step that all ranks of a stage have done.
   uint64_t DoneStep(int32_t stage) const;
   bool busy() const { return finished_steps() < last_step_; }
   void CountTimes(size_t number, const v1::StepDone& done, Instant now);
+  double CountDrafts(size_t number, const v1::StepDone& done, double since);
   void FillTimes(const Shard& shard, Instant now, v1::StageStatus* status) const;
 
   std::vector<Stage> stages_;

@@ -142,5 +142,73 @@ TEST_F(StepLedgerTest, TimesRowsAndTrafficOfAShard) {
   EXPECT_EQ(Status(1, 100).rows(), 0);
 }
 
+class StepLedgerDraftsTest : public StepLedgerTest {
+ protected:
+  // A step that asks for drafts of one sequence each; 0: a prompt is read.
+  void Ask(int64_t ms, const std::vector<int32_t>& drafts) {
+    v1::StepPlan plan;
+    plan.set_step(ledger_.last_step() + 1);
+    plan.set_total_rows(static_cast<int32_t>(drafts.size()));
+    for (const int32_t one : drafts) {
+      v1::ScheduledSequence* const scheduled = plan.add_scheduled();
+      scheduled->set_count(1);
+      if (one >= 0) scheduled->set_drafts(one);
+    }
+    ledger_.OnSent(plan, At(ms));
+  }
+  absl::Status Drafted(size_t shard, int64_t ms, int64_t draft_ms, int32_t passes) {
+    v1::StepDone done;
+    done.set_step(ledger_.done_step(shard) + 1);
+    done.set_compute_us(10'000);
+    done.set_wait_us(1'000'000);
+    done.set_draft_us(draft_ms * 1000);
+    done.set_draft_passes(passes);
+    return ledger_.OnDone(shard, done, At(ms));
+  }
+  // All shards do the oldest step.
+  void DoneByAll(int64_t ms, int64_t draft_ms, int32_t passes) {
+    for (const size_t shard : {0, 1, 2}) {
+      ASSERT_TRUE(Drafted(shard, ms, draft_ms, passes).ok());
+    }
+  }
+};
+
+TEST_F(StepLedgerDraftsTest, TheirTimeIsNoTimeOfTheStep) {
+  Ask(0, {4});
+  DoneByAll(100, /*draft_ms=*/60, /*passes=*/4);
+  EXPECT_DOUBLE_EQ(ledger_.draft_seconds(), 0.060) << "the first stage has no draft model";
+  EXPECT_DOUBLE_EQ(Status(2, 100).compute_seconds_total(), 0.010);
+  EXPECT_DOUBLE_EQ(Status(2, 100).wait_seconds_total(), 0.030);
+  EXPECT_DOUBLE_EQ(Status(2, 100).step_seconds(), 0.010);
+  EXPECT_NEAR(Status(2, 100).bubble_share(), 0.3, 1e-9);
+  EXPECT_NEAR(Status(0, 100).bubble_share(), 0.9, 1e-9);
+  EXPECT_DOUBLE_EQ(Status(0, 100).wait_seconds_total(), 0.090);
+}
+
+TEST_F(StepLedgerDraftsTest, APassIsLearntWhereAllDraftsAreMade) {
+  for (int64_t step = 1; step <= 5; ++step) {
+    Ask(step * 1000, step % 2 == 0 ? std::vector<int32_t>{0} : std::vector<int32_t>{4, 0});
+    DoneByAll(step * 1000 + 500, /*draft_ms=*/200, /*passes=*/1);
+  }
+  EXPECT_FALSE(ledger_.times().draft_pass_seconds().has_value());
+  for (int64_t step = 6; step <= 8; ++step) {
+    Ask(step * 1000, {4, 2, -1});
+    DoneByAll(step * 1000 + 500, /*draft_ms=*/20, /*passes=*/4);
+  }
+  EXPECT_NEAR(ledger_.times().draft_pass_seconds().value_or(0), 0.005, 1e-6);
+}
+
+TEST_F(StepLedgerDraftsTest, NoMoreTimeIsBelievedThanThereWas) {
+  Ask(0, {4});
+  for (const size_t shard : {0, 1}) ASSERT_TRUE(Drafted(shard, 50, 0, 0).ok());
+  EXPECT_FALSE(Drafted(2, 100, -1, 4).ok());
+  EXPECT_THAT(Drafted(2, 100, 1, -4).ToString(), HasSubstr("-4 passes for drafts in 1000 us"));
+  ASSERT_TRUE(Drafted(2, 100, int64_t{1} << 50, 4).ok());
+  EXPECT_DOUBLE_EQ(ledger_.draft_seconds(), 0.1);
+  Ask(100, {-1});
+  DoneByAll(200, /*draft_ms=*/50, /*passes=*/4);
+  EXPECT_DOUBLE_EQ(ledger_.draft_seconds(), 0.1) << "nobody asked for any";
+}
+
 }  // namespace
 }  // namespace tutti::coordinator

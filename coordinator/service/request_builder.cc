@@ -56,8 +56,9 @@ absl::StatusOr<int32_t> BuildPriority(const v1::GenerateRequest& message) {
   return priority;
 }
 
-// Nothing: as the operator chose.
-absl::StatusOr<std::optional<int32_t>> BuildGuesses(const v1::Speculation& speculation) {
+// Nothing is set where it is as the operator chose.
+absl::Status BuildSpeculation(const v1::Speculation& speculation, const ServedModel& model,
+                              Request* request) {
   if (speculation.max_tokens() > static_cast<uint32_t>(kGuessesMax)) {
     return Bad("speculation.max_tokens",
                absl::StrCat("is ", speculation.max_tokens(), ", the limit is ", kGuessesMax));
@@ -65,12 +66,22 @@ absl::StatusOr<std::optional<int32_t>> BuildGuesses(const v1::Speculation& specu
   const auto most = static_cast<int32_t>(speculation.max_tokens());
   switch (speculation.mode()) {
     case v1::Speculation::MODE_UNSPECIFIED:
-      if (most == 0) return std::nullopt;
+      if (most == 0) return absl::OkStatus();
       return Bad("speculation.max_tokens", "is set, which needs speculation.mode");
     case v1::Speculation::MODE_OFF:
-      return 0;
+      request->guesses_max = request->drafts_max = 0;
+      return absl::OkStatus();
     case v1::Speculation::MODE_LOOKUP:
-      return most == 0 ? kGuessesMax : most;
+      request->guesses_max = most == 0 ? kGuessesMax : most;
+      request->drafts_max = 0;
+      return absl::OkStatus();
+    case v1::Speculation::MODE_DRAFT:
+      if (!model.has_draft) {
+        return Bad("speculation.mode",
+                   "is MODE_DRAFT, but this service has no draft model (--draft-model)");
+      }
+      request->guesses_max = request->drafts_max = most == 0 ? kGuessesMax : most;
+      return absl::OkStatus();
     default:
       return Bad("speculation.mode", absl::StrCat("is ", static_cast<int>(speculation.mode()),
                                                   ", which is none that this service has"));
@@ -326,7 +337,7 @@ absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
   // anyway.
   TUTTI_ASSIGN_OR_RETURN(built.n, BuildOutputCount(message));
   TUTTI_ASSIGN_OR_RETURN(built.request.priority, BuildPriority(message));
-  TUTTI_ASSIGN_OR_RETURN(built.request.guesses_max, BuildGuesses(message.speculation()));
+  TUTTI_RETURN_IF_ERROR(BuildSpeculation(message.speculation(), model, &built.request));
   TUTTI_RETURN_IF_ERROR(BuildSampling(params, model, &built.request.sampling));
   TUTTI_RETURN_IF_ERROR(BuildStops(params, model, message.has_grammar(), &built));
   TUTTI_ASSIGN_OR_RETURN(built.request.prompt, BuildPrompt(message, model));

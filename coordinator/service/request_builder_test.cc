@@ -79,21 +79,35 @@ TEST_F(RequestBuilderTest, CountsOfOutputsAndPrioritiesHaveEdges) {
 }
 
 TEST_F(RequestBuilderTest, GuessesAreTheClientsChoiceOrTheOperators) {
-  const auto guesses = [&](v1::Speculation::Mode mode, uint32_t most) {
+  // Guesses that are looked up, and those of a draft model.
+  using Most = std::pair<std::optional<int32_t>, std::optional<int32_t>>;
+  const auto guesses = [&](v1::Speculation::Mode mode, uint32_t most) -> Most {
     const auto built = Build([=](v1::GenerateRequest* m) {
       m->mutable_speculation()->set_mode(mode);
       m->mutable_speculation()->set_max_tokens(most);
     });
     EXPECT_TRUE(built.ok()) << built.status();
-    return built->request.guesses_max;
+    return {built->request.guesses_max, built->request.drafts_max};
   };
   EXPECT_EQ(Build([](v1::GenerateRequest*) {})->request.guesses_max, std::nullopt);
-  EXPECT_EQ(guesses(v1::Speculation::MODE_UNSPECIFIED, 0), std::nullopt);
-  EXPECT_EQ(guesses(v1::Speculation::MODE_OFF, 0), 0);
-  EXPECT_EQ(guesses(v1::Speculation::MODE_OFF, 5), 0);
-  EXPECT_EQ(guesses(v1::Speculation::MODE_LOOKUP, 0), kGuessesMax);
-  EXPECT_EQ(guesses(v1::Speculation::MODE_LOOKUP, 3), 3);
-  EXPECT_EQ(guesses(v1::Speculation::MODE_LOOKUP, kGuessesMax), kGuessesMax);
+  EXPECT_EQ(guesses(v1::Speculation::MODE_UNSPECIFIED, 0), Most());
+  EXPECT_EQ(guesses(v1::Speculation::MODE_OFF, 0), Most(0, 0));
+  EXPECT_EQ(guesses(v1::Speculation::MODE_OFF, 5), Most(0, 0));
+  EXPECT_EQ(guesses(v1::Speculation::MODE_LOOKUP, 0), Most(kGuessesMax, 0));
+  EXPECT_EQ(guesses(v1::Speculation::MODE_LOOKUP, 3), Most(3, 0));
+  EXPECT_EQ(guesses(v1::Speculation::MODE_LOOKUP, kGuessesMax), Most(kGuessesMax, 0));
+  const auto draft = [](v1::GenerateRequest* m) {
+    m->mutable_speculation()->set_mode(v1::Speculation::MODE_DRAFT);
+  };
+  ExpectRefused(absl::StatusCode::kInvalidArgument,
+                "speculation.mode is MODE_DRAFT, but this service has no draft model "
+                "(--draft-model)",
+                draft);
+  model_->has_draft = true;
+  EXPECT_EQ(guesses(v1::Speculation::MODE_DRAFT, 0), Most(kGuessesMax, kGuessesMax));
+  EXPECT_EQ(guesses(v1::Speculation::MODE_DRAFT, 4), Most(4, 4));
+  EXPECT_EQ(guesses(v1::Speculation::MODE_LOOKUP, 3), Most(3, 0));
+  model_->has_draft = false;
   ExpectRefused(absl::StatusCode::kInvalidArgument, "speculation.max_tokens is 16",
                 [](v1::GenerateRequest* m) {
                   m->mutable_speculation()->set_mode(v1::Speculation::MODE_LOOKUP);

@@ -36,6 +36,7 @@ struct ServedModel {
   // Or why chat prompts are refused: the checkpoint has none, or one that cannot be compiled.
   absl::StatusOr<text::ChatTemplate> chat_template = absl::NotFoundError("none");
   int32_t max_model_len = 0;
+  bool has_draft = false;  // a draft model is served beside it, for requests that want one
 
   // `names`: with commas between them; empty: the last component of `dir`. `max_model_len` 0: the
   // model's own context.

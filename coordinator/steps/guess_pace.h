@@ -23,6 +23,7 @@ class GuessPace {
   int32_t Next();
   // The tokens that so many guesses bring, by those of late; without the one that comes anyway.
   double Expected(int32_t guesses) const;
+  bool is_pausing() const { return pause_ > 0; }
   // Whether as many as not are right, of those that come first or behind right ones.
   bool IsLikely() const { return chance_ >= kLikely; }
   // `right` of so many guesses were.  REQUIRES: 0 <= right <= guesses, guesses > 0

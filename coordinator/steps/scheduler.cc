@@ -141,6 +141,7 @@ void Scheduler::Decide() {
   // Beside newcomers alone.
   if (!had_rows && !scratch_.rows.empty()) ContinueLate(std::min(scratch_.budget, 1));
   Guess();
+  AskForDrafts();
 }
 
 bool Scheduler::CanPlan() {
@@ -341,7 +342,8 @@ void Scheduler::WritePlan(Instant now, v1::StepPlan* plan) {
                              .sample = sequence->behind() == 0,
                              .guesses = row.guesses,
                              .first_guess = row.first_guess,
-                             .origin = row.origin});
+                             .origin = row.origin,
+                             .drafts = row.drafts.value_or(0)});
   }
   std::swap(step->guesses, scratch_.guesses);
 }
@@ -379,6 +381,8 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
   const auto guesses =
       std::span(scratch_.guesses).subspan(row.first_guess, static_cast<size_t>(row.guesses));
   scheduled->mutable_guesses()->Add(guesses.begin(), guesses.end());
+  if (row.drafts.has_value()) scheduled->set_drafts(*row.drafts);
+  if (!TUTTI_FAIL_POINT("coordinator.keep_drafts")) stay.drafts.clear();
 
   cache_.CheckWritable(*sequence, stay.planned, stay.planned + row.count + row.guesses);
   backlog_.Advance(sequence, row.count);

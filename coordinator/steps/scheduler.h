@@ -39,15 +39,16 @@
 // When all that has been decided, rows may be left for guesses of the sequences that are one token
 // behind: as many as cost nearly nothing (scheduler_guesses.cc). A sequence with guesses is not
 // planned again before it is known which were right, as any other waits for its next token; blocks
-// are published for tokens that were drawn only (docs/decisions/0084).
+// are published for tokens that were drawn only (docs/decisions/0084). And a draft model may go on
+// behind a step, for guesses of the next (scheduler_drafts.cc).
 //
 // Steps run in the order of their plans on every stage. So a freed block may be handed out again in
 // the very next plan: every step that used it before was planned before.
 //
-// Its functions are in five files, because its state is one and its questions are five: whom a
+// Its functions are in six files, because its state is one and its questions are six: whom a
 // newcomer finds a place beside (scheduler_places.cc), which prompts have rows
-// (scheduler_prompts.cc), what is guessed (scheduler_guesses.cc), what a result changes
-// (scheduler_commit.cc), and all the rest.
+// (scheduler_prompts.cc), what is guessed (scheduler_guesses.cc) and drafted (scheduler_drafts.cc),
+// what a result changes (scheduler_commit.cc), and all the rest.
 //
 // Thread: the engine's.
 #pragma once
@@ -91,6 +92,8 @@ struct SchedulerOptions {
   int64_t plan_bytes_max = kPlanBytesMax;
   int32_t token_bytes = kVarint32BytesMax;  // of a token id on the wire
   int32_t guesses_max = 0;                  // of a request that does not say; 0: none
+  bool draft = false;                       // the last stage has a draft model
+  int32_t drafts_max = 0;                   // that it is asked for, as guesses_max
   // By how much guesses may lengthen a step for others; more in tests only.
   double guesses_stretch = kGuessesStretch;
   // The blocks that are published when the pipeline ends are laid by, for an epoch whose stages go
@@ -226,6 +229,8 @@ class Scheduler {
     int32_t guesses = 0;  // rows behind those
     size_t first_guess = 0;
     GuessOrigin origin = GuessOrigin::kText;  // of the guesses
+    // Tokens that the draft model is asked for behind the step; 0: it reads the rows and no more.
+    std::optional<int32_t> drafts;
   };
   struct Scratch {
     std::vector<Row> rows;
@@ -258,6 +263,13 @@ class Scheduler {
   void CutGuesses(Row* row);
   int32_t GuessesInTime() const;
   void KeepGuesses(int32_t most, Row* row);
+  bool MayDraft() const;
+  int32_t DraftsAllowed(const Sequence& sequence) const;
+  int32_t DraftsWanted(const Row& row) const;
+  void AskForDrafts();
+  int32_t DraftsInTime() const;
+  double DraftedRate(int32_t drafts, double pass_seconds) const;
+  void KeepDrafts(int32_t most, Row* row);
   void WritePlan(Instant now, v1::StepPlan* plan);
   StepUnderWay* BeginPlan(v1::StepPlan* plan);
   void WriteRow(const Row& row, Instant now, v1::StepPlan* plan);
@@ -266,6 +278,7 @@ class Scheduler {
   void PublishRejected(const StepEntry& entry, Sequence* sequence);
   void CommitTokens(const StepEntry& entry, std::span<v1::SampledToken* const> tokens, bool late,
                     Sequence* sequence, std::vector<Sampled>* sampled);
+  void TakeDrafts(const v1::StepResult& result);
   void CountGuesses(const StepEntry& entry, int32_t right, Sequence* sequence);
   void PutOff(const StepEntry& entry, Sequence* sequence);
 

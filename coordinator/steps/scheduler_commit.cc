@@ -83,6 +83,18 @@ void Scheduler::CommitTokens(const StepEntry& entry, std::span<v1::SampledToken*
   Queue(sequence);
 }
 
+// Of those that go on; for others they come to nothing.
+void Scheduler::TakeDrafts(const v1::StepResult& result) {
+  for (const v1::DraftedTokens& drafted : result.drafted()) {
+    Sequence* const sequence = FindRunning(SequenceId(drafted.sequence()));
+    if (sequence == nullptr) continue;
+    sequence->stay.drafts.assign(drafted.tokens().begin(), drafted.tokens().end());
+    if (TUTTI_FAIL_POINT("coordinator.shift_drafts") && drafted.tokens_size() > 0) {
+      sequence->stay.drafts.erase(sequence->stay.drafts.begin());
+    }
+  }
+}
+
 void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
   if (const auto& rebuild = steps_.oldest().rebuild; rebuild.has_value()) {
     rebuilds_.Commit(*rebuild);
@@ -111,6 +123,7 @@ void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
     if (committed_[i] == nullptr) continue;  // left meanwhile
     CommitTokens(entry, tokens, late, committed_[i], sampled);
   }
+  TakeDrafts(*result);
   steps_.Pop();
 }
 

@@ -206,13 +206,6 @@ TEST_F(SchedulerGuessesTest, IsForgottenWithItsStay) {
   }
 }
 
-// A stage whose speed is not known: a step costs as much as 16 rows, and its rows.
-placement::StagePlacement UnknownStage() {
-  placement::StagePlacement stage;
-  stage.ranks.emplace_back();
-  return stage;
-}
-
 TEST_F(SchedulerGuessesTest, OthersWaitHardlyLongerAndNobodyForNothing) {
   times_.emplace(std::vector<placement::StagePlacement>{UnknownStage()});
   Start({});

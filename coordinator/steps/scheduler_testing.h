@@ -32,6 +32,13 @@ class CountingGuesses : public GuessSource {
   std::vector<RequestId> forgotten_;
 };
 
+// A stage whose speed is not known: a step costs as much as 16 rows, and its rows.
+inline placement::StagePlacement UnknownStage() {
+  placement::StagePlacement stage;
+  stage.ranks.emplace_back();
+  return stage;
+}
+
 // A scheduler with a pipeline that answers when it is told to; the token at position p is p.
 class SchedulerTest : public testing::Test {
  protected:
@@ -87,6 +94,7 @@ class SchedulerTest : public testing::Test {
         if (i < entry.guesses && step.guesses[entry.first_guess + i] != entry.end + i) break;
       }
     }
+    Draft(step, &result);
     ASSERT_TRUE(scheduler_->steps().Check(result, 1 << 20).ok());
     std::vector<Scheduler::Sampled> sampled;
     scheduler_->Commit(&result, &sampled);
@@ -97,6 +105,9 @@ class SchedulerTest : public testing::Test {
     }
     scheduler_->CheckLedger();
   }
+
+  // What the draft model says of a step, whose tokens are in the result.
+  virtual void Draft(const StepUnderWay& step, v1::StepResult* result) {}
 
   // Outputs of one request.
   std::vector<Sequence*> AddOutputs(int32_t outputs, int32_t prompt, int32_t max_tokens,

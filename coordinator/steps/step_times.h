@@ -8,6 +8,9 @@
 // is no prediction before the first steps; a step then costs as much as so many rows and some
 // (kRowsOfAStep) of each other.
 //
+// Beside them the time of one pass of the draft model, the median of the last ones too. What is
+// not asked for long, as it takes too long, becomes cheaper until it is tried again.
+//
 // Thread: the engine's.
 #pragma once
 
@@ -44,6 +47,10 @@ class StepTimes {
 
   // A rank of the stage has computed a step for so long.
   void OnStep(int32_t stage, const placement::StepLoad& load, double seconds);
+  // The draft model read its weights so often behind a step, which took so long.
+  void OnDrafts(int32_t passes, double seconds);
+  // The time of one pass of the draft model; nothing: it is not known yet.
+  std::optional<double> draft_pass_seconds() const;
   // The time of a step through all stages; nothing: not known.  REQUIRES: load.rows >= 1
   std::optional<double> Predict(const placement::StepLoad& load) const;
 
@@ -69,9 +76,17 @@ class StepTimes {
     std::array<Size, kSizes> sizes;
   };
 
+  // Of the draft model, the seconds of one pass in the last steps that had some.
+  struct Drafts {
+    std::array<float, kKept> passes{};
+    uint64_t steps = 0;
+    uint64_t last = 0;  // of the last stage's steps
+  };
+
   static std::optional<double> Ratio(const Stage& stage, double rows);
 
   std::vector<Stage> stages_;
+  Drafts drafts_;
 };
 
 }  // namespace tutti::coordinator

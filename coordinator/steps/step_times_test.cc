@@ -123,5 +123,25 @@ TEST(StepTimesTest, TimesOfNothingAreLeftOut) {
   EXPECT_FALSE(times.Predict(Rows(4)).has_value());
 }
 
+TEST(StepTimesTest, APassOfTheDraftModelIsTheMedianOfSome) {
+  StepTimes times({Stage(false)});
+  times.OnStep(0, Rows(1), 0.1);
+  times.OnDrafts(1, 5.0);  // it had still to read the prompt
+  times.OnDrafts(4, 0.04);
+  EXPECT_FALSE(times.draft_pass_seconds().has_value());
+  times.OnDrafts(2, 0.02);
+  EXPECT_NEAR(times.draft_pass_seconds().value_or(0), 0.01, 1e-6);
+  times.OnDrafts(0, 3.0);
+  times.OnDrafts(1, 0);
+  for (int i = 0; i < 4; ++i) times.OnDrafts(1, 0.03);
+  EXPECT_NEAR(times.draft_pass_seconds().value_or(0), 0.03, 1e-6);
+  // What is not asked for costs less and less.
+  for (int i = 0; i < 512 * 10; ++i) times.OnStep(0, Rows(1), 0.1);
+  EXPECT_NEAR(times.draft_pass_seconds().value_or(0), 0.03 * 0.3487, 1e-5);
+  StepTimes none;
+  none.OnDrafts(1, 0.1);
+  EXPECT_FALSE(none.draft_pass_seconds().has_value());
+}
+
 }  // namespace
 }  // namespace tutti::coordinator

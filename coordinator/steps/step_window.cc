@@ -4,8 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "coordinator/limits.h"
 #include "door/limits.h"
 
 namespace tutti::coordinator {
@@ -126,6 +128,65 @@ absl::Status StepWindow::Check(const v1::StepResult& result, int64_t vocab_size)
     return absl::FailedPreconditionError(absl::StrCat("result of step ", result.step(), " names ",
                                                       all, " sequences, expected ",
                                                       sampled + poisoned + undrawn + late));
+  }
+  return CheckDrafts(*step, result, vocab_size);
+}
+
+namespace {
+
+// A sequence whose drafts were asked for.
+struct Asked {
+  uint64_t sequence = 0;
+  int32_t most = 0;
+  int32_t position = 0;  // of the first; 0: no token was drawn that they could follow
+};
+
+absl::Status CheckDrafted(const v1::DraftedTokens& drafted, const Asked& asked,
+                          int64_t vocab_size) {
+  if (drafted.tokens_size() > asked.most) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(drafted.tokens_size(), " tokens, at most ", asked.most, " were asked for"));
+  }
+  if (asked.position == 0 || drafted.position() != asked.position) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "position ", drafted.position(), ", expected ",
+        asked.position == 0 ? "none, as no token was drawn" : absl::StrCat(asked.position)));
+  }
+  for (const int32_t token : drafted.tokens()) {
+    TUTTI_RETURN_IF_ERROR(CheckTokenId(token, vocab_size));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+// Of a result whose tokens are those that the step can have.
+absl::Status StepWindow::CheckDrafts(const StepUnderWay& step, const v1::StepResult& result,
+                                     int64_t vocab_size) {
+  if (result.drafted().empty()) return absl::OkStatus();
+  absl::InlinedVector<Asked, kGuessingSequencesMax> asked;
+  int sampled = 0;
+  for (const StepEntry& entry : step.entries) {
+    const uint64_t id = entry.sequence.value();
+    int32_t tokens = 0;
+    for (; sampled < result.sampled_size() && result.sampled(sampled).sequence() == id; ++sampled) {
+      ++tokens;
+    }
+    if (entry.drafts == 0) continue;
+    asked.push_back({id, entry.drafts, tokens > 0 ? entry.end + tokens : 0});
+  }
+  for (const v1::DraftedTokens& drafted : result.drafted()) {
+    const std::string where =
+        absl::StrCat("step ", result.step(), ", drafts of sequence ", drafted.sequence());
+    const auto found = std::find_if(asked.begin(), asked.end(), [&](const Asked& one) {
+      return one.sequence == drafted.sequence();
+    });
+    if (found == asked.end()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(where, ": it was not asked for any, or has them twice"));
+    }
+    TUTTI_RETURN_IF_ERROR(Annotate(CheckDrafted(drafted, *found, vocab_size), where));
+    asked.erase(found);
   }
   return absl::OkStatus();
 }

@@ -26,6 +26,7 @@ struct StepEntry {
   int32_t guesses = 0;
   size_t first_guess = 0;
   GuessOrigin origin = GuessOrigin::kText;  // of the guesses
+  int32_t drafts = 0;                       // tokens that the draft model was asked for behind them
 };
 
 struct StepUnderWay {
@@ -68,11 +69,15 @@ class StepWindow {
 
   // Whether a result is one that the oldest step can have, or the first after rebuilds: its number,
   // the sequences it samples in order, their positions, tokens of the vocabulary; of a sequence
-  // with guesses as many tokens as were guessed right, and one. The result comes from another
-  // process and nothing in it is believed before this.
+  // with guesses as many tokens as were guessed right, and one; and drafts of sequences that were
+  // asked for some, once each, behind a token that was drawn. The result comes from another process
+  // and nothing in it is believed before this.
   absl::Status Check(const v1::StepResult& result, int64_t vocab_size) const;
 
  private:
+  static absl::Status CheckDrafts(const StepUnderWay& step, const v1::StepResult& result,
+                                  int64_t vocab_size);
+
   std::deque<StepUnderWay> steps_;
   std::vector<std::vector<StepEntry>> spare_;  // for their memory
   StepId last_id_;

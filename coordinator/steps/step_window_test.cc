@@ -183,5 +183,67 @@ TEST_F(StepWindowGuessesTest, NoOthers) {
   EXPECT_THAT(Check({11, 100}), HasSubstr("token 100"));
 }
 
+// Step 1 asks for 3 drafts of the first sequence, reads the prompt of the second, and asks for 2 of
+// the last.
+class StepWindowDraftsTest : public StepWindowTest {
+ protected:
+  StepWindowDraftsTest() {
+    window_.Clear();
+    StepUnderWay* const step = window_.Push();
+    step->guesses = {11};
+    step->entries = {
+        {.sequence = SequenceId(7), .end = 10, .sample = true, .guesses = 1, .drafts = 3},
+        {.sequence = SequenceId(8), .end = 32, .sample = false},
+        {.sequence = SequenceId(9), .end = 5, .sample = true, .drafts = 2}};
+  }
+  struct Drafts {
+    uint64_t sequence = 0;
+    int32_t position = 0;
+    std::vector<int32_t> tokens;
+  };
+  // Two tokens of the first sequence, one of the last, and drafts.
+  std::string Check(const std::vector<Drafts>& all, bool poisoned = false) {
+    v1::StepResult result;
+    result.set_step(1);
+    if (!poisoned) {
+      Add(&result, 7, 10, 11);
+      Add(&result, 7, 11, 12);
+    } else {
+      result.add_poisoned(7);
+    }
+    Add(&result, 9, 5, 13);
+    for (const Drafts& one : all) {
+      v1::DraftedTokens* const drafted = result.add_drafted();
+      drafted->set_sequence(one.sequence);
+      drafted->set_position(one.position);
+      drafted->mutable_tokens()->Add(one.tokens.begin(), one.tokens.end());
+    }
+    return std::string(window_.Check(result, kVocab).message());
+  }
+};
+
+TEST_F(StepWindowDraftsTest, AsManyAsWereAskedForBehindTheLastToken) {
+  EXPECT_EQ(Check({}), "");
+  EXPECT_EQ(Check({{7, 12, {1, 2, 99}}, {9, 6, {0, 1}}}), "");
+  EXPECT_EQ(Check({{7, 12, {1}}}), "");
+  EXPECT_EQ(Check({{7, 12, {}}, {9, 6, {1}}}), "");
+  EXPECT_EQ(Check({{9, 6, {1}}, {7, 12, {1}}}), "") << "in any order";
+  EXPECT_EQ(Check({{9, 6, {1, 1}}}, /*poisoned=*/true), "");
+}
+
+TEST_F(StepWindowDraftsTest, NoOthers) {
+  EXPECT_THAT(Check({{7, 12, {1, 2, 3, 4}}}), HasSubstr("4 tokens, at most 3 were asked for"));
+  EXPECT_THAT(Check({{7, 11, {1}}}), HasSubstr("position 11, expected 12"));
+  EXPECT_THAT(Check({{7, 13, {1}}}), HasSubstr("position 13, expected 12"));
+  EXPECT_THAT(Check({{7, -1, {1}}}), HasSubstr("position -1, expected 12"));
+  EXPECT_THAT(Check({{7, 12, {1, 100}}}), HasSubstr("sequence 7: token 100 is not in the voc"));
+  EXPECT_THAT(Check({{9, 6, {-1}}}), HasSubstr("token -1 is not in the vocabulary"));
+  EXPECT_THAT(Check({{8, 32, {1}}}), HasSubstr("sequence 8: it was not asked for any"));
+  EXPECT_THAT(Check({{8, 32, {}}}), HasSubstr("sequence 8: it was not asked for any"));
+  EXPECT_THAT(Check({{7, 10, {1}}}, /*poisoned=*/true), HasSubstr("no token was drawn"));
+  EXPECT_THAT(Check({{5, 12, {1}}}), HasSubstr("sequence 5: it was not asked for any"));
+  EXPECT_THAT(Check({{7, 12, {1}}, {7, 12, {1}}}), HasSubstr("sequence 7: it was not asked"));
+}
+
 }  // namespace
 }  // namespace tutti::coordinator

@@ -1,0 +1,134 @@
+// Drafts: behind which sequences of a step the draft model of the last stage goes on, and how far
+// (docs/decisions/0084). Its words are guesses of the step after (guess_sources.h).
+#include <algorithm>
+
+#include "coordinator/limits.h"
+#include "coordinator/steps/scheduler.h"
+
+namespace tutti::coordinator {
+namespace {
+
+// Of an output, without this step's token and the last, which comes of the last draft.
+int32_t OutputLeft(const Sequence& sequence) {
+  return sequence.request.max_tokens - sequence.output_tokens() - 2;
+}
+
+}  // namespace
+
+// Nobody waits for drafts where he has less than he wants, or where many run: their rows together
+// read the weights for many tokens anyway. The plan has a field more for each row.
+bool Scheduler::MayDraft() const {
+  return options_.draft && alone_ == nullptr && !scratch_.preempted && !scratch_.out_of_time &&
+         !scratch_.out_of_plan && running_.size() <= kGuessingSequencesMax &&
+         scratch_.new_fields >= static_cast<int64_t>(scratch_.rows.size());
+}
+
+// Tokens that a sequence may be drafted in a step, by its request.
+int32_t Scheduler::DraftsAllowed(const Sequence& sequence) const {
+  if (!sequence.suspicion.empty()) return 0;
+  return std::min(
+      {sequence.request.drafts_max.value_or(options_.drafts_max), kGuessesMax, guesses_in_plan_});
+}
+
+// As many as it may want for the next step, but for time: none of one whose text is likely to say
+// what comes, and at most all that is left of its output.
+int32_t Scheduler::DraftsWanted(const Row& row) const {
+  Sequence* const sequence = row.sequence;
+  if (row.count != sequence->behind() || sequence->stay.late > 0) return 0;
+  const bool looked_up = row.guesses > 0 && row.origin != GuessOrigin::kDraft;
+  if (looked_up && sequence->PaceOf(row.origin).IsLikely()) return 0;
+  const int32_t most = std::min(DraftsAllowed(*sequence), OutputLeft(*sequence));
+  return most <= 0 ? 0 : std::min(most, sequence->PaceOf(GuessOrigin::kDraft).Next());
+}
+
+void Scheduler::AskForDrafts() {
+  if (!MayDraft()) return;
+  bool all_may = true;
+  for (Row& row : scratch_.rows) {
+    row.drafts = DraftsWanted(row);
+    all_may &= DraftsAllowed(*row.sequence) > 0;
+  }
+  const int32_t most = DraftsInTime();
+  for (Row& row : scratch_.rows) {
+    if (*row.drafts > 0) {
+      if (most == 0) row.sequence->PaceOf(GuessOrigin::kDraft).OnTooLong();
+      KeepDrafts(most, &row);
+    }
+    // A prompt is read by both models, piece by piece, where all of the step may have drafts. The
+    // row of one token that nothing is asked behind can be made up for.
+    const bool keeps_up = all_may && row.count > 1 && OutputLeft(*row.sequence) > 0 &&
+                          !row.sequence->PaceOf(GuessOrigin::kDraft).is_pausing();
+    if (row.drafts == 0 && !keeps_up) row.drafts.reset();
+  }
+}
+
+// As many drafts for each sequence as bring most tokens in a second, and hardly any time for those
+// of this step that have none. Where the time of a pass is not known, a few, to learn it.
+int32_t Scheduler::DraftsInTime() const {
+  int32_t most = 0;
+  bool all = true;
+  for (const Row& row : scratch_.rows) {
+    most = std::max(most, *row.drafts);
+    all &= *row.drafts > 0;
+  }
+  const StepTimes* const times = time_.times();
+  if (most == 0 || times == nullptr) return most;
+  const std::optional<double> pass = times->draft_pass_seconds();
+  if (!pass.has_value()) return std::min(most, all ? kDraftsToLearn : 1);
+  // Of this step, which ends when the last draft is there.
+  LoadSum load;
+  for (const Row& row : scratch_.rows) {
+    const bool sample = row.count == row.sequence->behind();
+    load.Add(row.sequence->stay.planned, row.count + row.guesses, sample ? 1 + row.guesses : 0);
+  }
+  const std::optional<double> now = times->Predict(load.load());
+  if (!now.has_value()) return 0;
+  double limit = all ? kGuessesMax * *now : *now * options_.guesses_stretch;
+  const double target = Seconds(options_.itl_target);
+  if (target > 0) limit = std::min(limit, std::max(0.0, target - *now));
+  int32_t best = 0;
+  double best_rate = 0;
+  for (int32_t drafts = 0; drafts <= most && drafts * *pass <= limit; ++drafts) {
+    const double rate = DraftedRate(drafts, *pass);
+    if (rate > best_rate) {
+      best = drafts;
+      best_rate = rate;
+    }
+  }
+  return best;
+}
+
+// Tokens a second of the sequences that may be asked for drafts, with so many of them for each.
+double Scheduler::DraftedRate(int32_t drafts, double pass_seconds) const {
+  LoadSum load;
+  double tokens = 0;
+  for (const Row& row : scratch_.rows) {
+    if (*row.drafts == 0) continue;
+    const int32_t guesses = std::min(drafts, *row.drafts);
+    load.Add(row.sequence->total(), 1 + guesses, 1 + guesses);
+    tokens += 1 + kGuessesWorth * row.sequence->PaceOf(GuessOrigin::kDraft).Expected(guesses);
+  }
+  const std::optional<double> seconds = time_.times()->Predict(load.load());
+  return tokens / (seconds.value_or(0) + drafts * pass_seconds);
+}
+
+// What there is room for: the draft model writes K/V of all but the last token that it says, into
+// blocks that nobody else is about to need.
+void Scheduler::KeepDrafts(int32_t most, Row* row) {
+  Sequence* const sequence = row->sequence;
+  int32_t drafts = std::min(*row->drafts, most);
+  const int64_t known = int64_t{sequence->stay.planned} + row->count + row->guesses;
+  const int64_t wanted = std::min(known + drafts, sequence->kv_slots_max());
+  const int32_t blocks = drafts > 0 ? cache_.Missing(*sequence, wanted) : 0;
+  const int64_t bytes = int64_t{blocks} * kVarint32BytesMax;
+  if (blocks > 0 && cache_.available() - running() >= blocks && bytes <= scratch_.new_bytes) {
+    cache_.Grow(blocks, sequence);
+    scratch_.new_bytes -= bytes;
+  } else if (blocks > 0) {
+    const auto slots = static_cast<int64_t>(sequence->stay.blocks.size()) * options_.block_size;
+    drafts = static_cast<int32_t>(std::clamp<int64_t>(slots - known, 0, drafts));
+  }
+  row->drafts = drafts;
+}
+
+}  // namespace tutti::coordinator
