@@ -38,8 +38,10 @@ void ReadSpeculation(FieldReader* fields, v1::GenerateRequest* call) {
     speculation->set_mode(v1::Speculation::MODE_OFF);
   } else if (mode == "lookup") {
     speculation->set_mode(v1::Speculation::MODE_LOOKUP);
+  } else if (mode == "draft") {
+    speculation->set_mode(v1::Speculation::MODE_DRAFT);
   } else if (mode.has_value()) {
-    inner.Fail("mode", R"(must be "off" or "lookup")");
+    inner.Fail("mode", R"(must be "off", "lookup" or "draft")");
   }
   if (const auto most = inner.Integer("max_tokens", 0, std::numeric_limits<uint32_t>::max())) {
     speculation->set_max_tokens(static_cast<uint32_t>(*most));

@@ -107,10 +107,11 @@ TEST(Fields, SayAtEveryDoorWhetherTokensAreGuessed) {
     EXPECT_EQ(taken(R"({"mode": "off"})").mode(), v1::Speculation::MODE_OFF);
     EXPECT_EQ(taken(R"({"mode": "lookup", "max_tokens": 4})").mode(), v1::Speculation::MODE_LOOKUP);
     EXPECT_EQ(taken(R"({"mode": "lookup", "max_tokens": 4})").max_tokens(), 4u);
+    EXPECT_EQ(taken(R"({"mode": "draft"})").mode(), v1::Speculation::MODE_DRAFT);
     EXPECT_EQ(taken("{}").mode(), v1::Speculation::MODE_UNSPECIFIED);
     for (const auto& [wrong, field] : std::vector<std::pair<const char*, const char*>>{
              {R"("off")", "speculation"},
-             {R"({"mode": "draft"})", "speculation.mode"},
+             {R"({"mode": "ngram"})", "speculation.mode"},
              {R"({"max_tokens": -1})", "speculation.max_tokens"},
              {R"({"model": "m"})", "speculation.model"}}) {
       const auto said = read(wrong);
