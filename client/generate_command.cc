@@ -88,6 +88,12 @@ absl::Status PrintOutputs(std::map<uint32_t, std::string>* texts,
   return absl::OkStatus();
 }
 
+// Of a word that the flag takes.
+v1::Speculation::Mode SpeculationMode(std::string_view word) {
+  if (word == "off") return v1::Speculation::MODE_OFF;
+  return word == "draft" ? v1::Speculation::MODE_DRAFT : v1::Speculation::MODE_LOOKUP;
+}
+
 int RunGenerate(const FlagSet& set, const GenerateFlags& flags) {
   v1::GenerateRequest request;
   request.set_model(flags.model);
@@ -101,8 +107,7 @@ int RunGenerate(const FlagSet& set, const GenerateFlags& flags) {
   }
   if (auto status = FillGrammar(flags.grammar, &request); !status.ok()) return Fail(status);
   if (!flags.speculation.empty()) {
-    request.mutable_speculation()->set_mode(
-        flags.speculation == "off" ? v1::Speculation::MODE_OFF : v1::Speculation::MODE_LOOKUP);
+    request.mutable_speculation()->set_mode(SpeculationMode(flags.speculation));
   }
   CancelToken cancel;
   InterruptWatcher interrupts([&cancel](int signal, int count) {
@@ -178,9 +183,9 @@ Command MakeGenerateCommand(FlagSet* program) {
   set->Add({
       {.names = "--speculation",
        .variable = &flags->speculation,
-       .help = "Guess next tokens from what the text said before (lookup), or do not (off): the "
-               "answer is the same; unset: as the service does",
-       .check = OneOf("off,lookup")},
+       .help = "Guess next tokens from what the text said before (lookup), by a draft model too "
+               "(draft), or do not (off): the answer is the same; unset: as the service does",
+       .check = OneOf("off,lookup,draft")},
   });
   set->AddFooter(kGenerateExamples);
   return {set, [set, flags] { return RunGenerate(*set, *flags); }};
