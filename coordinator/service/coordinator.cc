@@ -26,7 +26,9 @@ Coordinator::Coordinator(std::unique_ptr<ServedModel> model, CoordinatorOptions 
     : model_(std::move(model)),
       options_(std::move(options)),
       door_(options_.door),
-      request_metrics_(model_->max_model_len) {}
+      request_metrics_(model_->max_model_len) {
+  model_->has_draft = options_.engine.draft != nullptr;
+}
 
 Coordinator::~Coordinator() { Shutdown(Duration::zero()); }
 

@@ -278,7 +278,9 @@ class Scheduler {
   void PublishRejected(const StepEntry& entry, Sequence* sequence);
   void CommitTokens(const StepEntry& entry, std::span<v1::SampledToken* const> tokens, bool late,
                     Sequence* sequence, std::vector<Sampled>* sampled);
-  void TakeDrafts(const v1::StepResult& result);
+  void TakeDrafts(v1::StepResult* result, std::vector<Sampled>* sampled);
+  void BelieveDrafts(const v1::DraftedTokens& drafted, Sequence* sequence, v1::StepResult* result,
+                     std::vector<Sampled>* sampled);
   void CountGuesses(const StepEntry& entry, int32_t right, Sequence* sequence);
   void PutOff(const StepEntry& entry, Sequence* sequence);
 

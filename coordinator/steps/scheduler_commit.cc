@@ -83,11 +83,30 @@ void Scheduler::CommitTokens(const StepEntry& entry, std::span<v1::SampledToken*
   Queue(sequence);
 }
 
+// Drafts as tokens that nobody has verified: a bug that tests plant.
+void Scheduler::BelieveDrafts(const v1::DraftedTokens& drafted, Sequence* sequence,
+                              v1::StepResult* result, std::vector<Sampled>* sampled) {
+  Unqueue(sequence);
+  for (const TokenId token : drafted.tokens()) {
+    v1::SampledToken* const believed = result->add_sampled();
+    believed->set_position(sequence->total());
+    believed->set_token(token);
+    sampled->push_back(
+        {.sequence = sequence, .token = believed, .index = sequence->output_tokens()});
+    sequence->tokens.push_back(token);
+  }
+  Queue(sequence);
+}
+
 // Of those that go on; for others they come to nothing.
-void Scheduler::TakeDrafts(const v1::StepResult& result) {
-  for (const v1::DraftedTokens& drafted : result.drafted()) {
+void Scheduler::TakeDrafts(v1::StepResult* result, std::vector<Sampled>* sampled) {
+  for (const v1::DraftedTokens& drafted : result->drafted()) {
     Sequence* const sequence = FindRunning(SequenceId(drafted.sequence()));
     if (sequence == nullptr) continue;
+    if (TUTTI_FAIL_POINT("coordinator.drafts_unverified")) {
+      BelieveDrafts(drafted, sequence, result, sampled);
+      continue;
+    }
     sequence->stay.drafts.assign(drafted.tokens().begin(), drafted.tokens().end());
     if (TUTTI_FAIL_POINT("coordinator.shift_drafts") && drafted.tokens_size() > 0) {
       sequence->stay.drafts.erase(sequence->stay.drafts.begin());
@@ -123,7 +142,7 @@ void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
     if (committed_[i] == nullptr) continue;  // left meanwhile
     CommitTokens(entry, tokens, late, committed_[i], sampled);
   }
-  TakeDrafts(*result);
+  TakeDrafts(result, sampled);
   steps_.Pop();
 }
 
