@@ -62,6 +62,9 @@ const std::vector<Case>& Cases() {
       {.name = "GuessBorder", .fail_point = "coordinator.guess_border"},
       {.name = "PublishRejected", .fail_point = "coordinator.publish_rejected"},
       {.name = "GuessBeyondStop", .fail_point = "coordinator.guess_beyond_stop"},
+      {.name = "KeepDrafts", .fail_point = "coordinator.keep_drafts"},
+      {.name = "ShiftDrafts", .fail_point = "coordinator.shift_drafts"},
+      {.name = "DraftsUnverified", .fail_point = "coordinator.drafts_unverified"},
       {.name = "StaleExchange", .oracle = {.stale_exchange = true}},
       {.name = "StaleSampling", .oracle = {.stale_sampling = true}},
       {.name = "ShortContext", .oracle = {.short_context = true}}};

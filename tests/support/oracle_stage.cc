@@ -47,6 +47,20 @@ OracleStage::OracleStage(const v1::AssignShard& shard, int32_t vocab_size, Oracl
       dies_(dies),
       entries_(int64_t{shard.num_layers()} * shard.num_blocks() * shard.block_size()) {}
 
+void OracleStage::AddDraft(const OracleDraft& draft) {
+  v1::AssignShard whole = shard_;
+  whole.set_draft(false);
+  whole.set_stage(0);
+  whole.set_num_stages(1);
+  whole.set_num_ranks(1);
+  whole.set_first_layer(0);
+  whole.set_num_layers(draft.num_layers);
+  whole.set_has_embedding(true);
+  draft_ = std::make_unique<OracleStage>(whole, vocab_size_, OracleBugs{});
+  draft_->right_chance_ = draft.right_chance;
+  draft_max_model_len_ = draft.max_model_len;
+}
+
 worker::ShardMemory OracleStage::memory() const {
   return {.weight_bytes = shard_.num_layers(),
           .kv_bytes = static_cast<int64_t>(entries_.size() * sizeof(uint64_t))};
@@ -146,6 +160,12 @@ v1::SampledToken OracleStage::SampleRow(const worker::Batch& batch, const worker
       OracleSample(x_[row.row], static_cast<int32_t>(tokens.size()), CountsDigest(*row.sequence),
                    output, sampling, vocab_size_, AllowedBy(*row.sequence, vocab_size_));
   token.set_sequence(row.sequence->id.value());
+  if (right_chance_ < 1) {
+    const uint64_t bits = Digest(row.sequence->sampling.seed() + 5, tokens.size());
+    if (static_cast<double>(bits >> 11) * 0x1p-53 >= right_chance_) {
+      token.set_token(static_cast<int32_t>(bits % static_cast<uint64_t>(vocab_size_)));
+    }
+  }
   if (row.sequence->grammar != nullptr && IsLate(batch, *row.sequence)) {
     token.set_token(worker::kLateToken);
   }

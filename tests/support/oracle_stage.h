@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "tests/support/oracle_model.h"
@@ -23,12 +24,21 @@ struct OracleBugs {
   bool stale_exchange = false;
 };
 
+// A draft model beside the last stage: the same model, which now and then says something else.
+struct OracleDraft {
+  double right_chance = 0;  // that it says what the model itself would
+  int32_t max_model_len = 0;
+  int32_t num_layers = 0;
+};
+
 class OracleStage : public worker::StageRunner {
  public:
   // `step_digest`, if not null, is set to a digest of all that a step had and all that came out;
   // `dies`, when the step was of a request that brings workers down (kOracleKillerTopK).
   OracleStage(const v1::AssignShard& shard, int32_t vocab_size, OracleBugs bugs,
               uint64_t* step_digest = nullptr, bool* dies = nullptr);
+  // Of a shard with a draft model.
+  void AddDraft(const OracleDraft& draft);
 
   worker::ShardMemory memory() const override;
   int64_t activation_row_bytes() const override { return sizeof(uint64_t); }
@@ -36,6 +46,7 @@ class OracleStage : public worker::StageRunner {
   absl::Status Run(const worker::Batch& batch, std::span<const std::byte> input,
                    std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
                    const worker::ProgressCallback& progress) override;
+  DraftModel draft() override { return {draft_.get(), draft_max_model_len_}; }
 
  private:
   uint64_t* Entry(int64_t layer, const int32_t* blocks, int32_t position);
@@ -48,6 +59,9 @@ class OracleStage : public worker::StageRunner {
   const v1::AssignShard shard_;
   const int32_t vocab_size_;
   const OracleBugs bugs_;
+  double right_chance_ = 1;  // less of a draft model
+  std::unique_ptr<OracleStage> draft_;
+  int32_t draft_max_model_len_ = 0;
   uint64_t* const step_digest_;
   bool* const dies_;
   std::vector<uint64_t> entries_;                    // [layers, blocks, block_size]

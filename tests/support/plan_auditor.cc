@@ -1,6 +1,7 @@
 #include "tests/support/plan_auditor.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
@@ -127,6 +128,8 @@ std::string PlanAuditor::CheckScheduled(const v1::ScheduledSequence& scheduled) 
     Block& last = blocks_[known.blocks[known.computed / options_->block_size]];
     if (last.holders == 1) last.content = 0;
   }
+  const std::string undrafted = CheckDrafts(scheduled, &known);
+  if (!undrafted.empty()) return undrafted;
   const std::string not_right = TakeGuesses(scheduled, &known);
   if (!not_right.empty()) return not_right;
   const int32_t chunk =
@@ -154,6 +157,30 @@ std::string PlanAuditor::CheckScheduled(const v1::ScheduledSequence& scheduled) 
   }
   WriteGuesses(known);
   return wrong;
+}
+
+void PlanAuditor::TakeDrafts(const v1::StepResult& result) {
+  for (const v1::DraftedTokens& drafted : result.drafted()) {
+    const auto found = known_.find(drafted.sequence());
+    if (found != known_.end()) found->second.drafted = drafted;
+  }
+}
+
+// Where guesses come from nowhere else they are what the draft model said last, behind the tokens
+// that there are now.
+std::string PlanAuditor::CheckDrafts(const v1::ScheduledSequence& scheduled, Known* known) const {
+  if (scheduled.has_drafts() &&
+      (scheduled.drafts() < 0 || scheduled.drafts() > options_->drafts_max ||
+       (scheduled.drafts() > 0 && !scheduled.sample()))) {
+    return absl::StrCat("asks for ", scheduled.drafts(), " drafts");
+  }
+  const v1::DraftedTokens drafted = std::exchange(known->drafted, v1::DraftedTokens());
+  if (!options_->only_drafts() || scheduled.guesses().empty()) return "";
+  const bool follow = drafted.position() == static_cast<int32_t>(known->tokens.size());
+  const bool were_said =
+      scheduled.guesses_size() <= drafted.tokens_size() &&
+      std::equal(scheduled.guesses().begin(), scheduled.guesses().end(), drafted.tokens().begin());
+  return follow && were_said ? "" : "guesses what the draft model did not say";
 }
 
 // What the last step guessed right is computed.

@@ -27,6 +27,9 @@ class PlanAuditor {
   // The mistake in the plan; empty: none.
   std::string Check(const v1::StepPlan& plan);
 
+  // A result of the epoch, in which a draft model may say what follows.
+  void TakeDrafts(const v1::StepResult& result);
+
   uint64_t plans() const { return plans_; }
   uint64_t rows() const { return rows_; }
   int64_t largest_bytes() const { return largest_bytes_; }
@@ -41,6 +44,7 @@ class PlanAuditor {
     int32_t cached = 0;  // where it began
     std::vector<int32_t> blocks;
     std::vector<TokenId> guesses;  // of its last step
+    v1::DraftedTokens drafted;     // behind its last step
   };
   struct Block {
     int32_t holders = 0;
@@ -50,6 +54,7 @@ class PlanAuditor {
 
   std::string CheckPrompts(const v1::StepPlan& plan);
   std::string CheckRebuild(const v1::ScheduledSequence& scheduled);
+  std::string CheckDrafts(const v1::ScheduledSequence& scheduled, Known* known) const;
   std::string TakeGuesses(const v1::ScheduledSequence& scheduled, Known* known);
   std::string CheckScheduled(const v1::ScheduledSequence& scheduled);
   std::string AddBlock(int32_t block, Known* known);

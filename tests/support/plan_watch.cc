@@ -26,6 +26,12 @@ std::optional<int32_t> PlanWatch::Check(const std::string& worker, Link* link,
   return CheckPlan(worker, link, frame.step_plan());
 }
 
+void PlanWatch::Hear(const Link& link, const v1::Frame& frame) {
+  const auto audit = audits_.find(link.pipeline);
+  if (!frame.has_step_result() || audit == audits_.end()) return;
+  if (frame.epoch() == audit->second.epoch) audit->second.auditor.TakeDrafts(frame.step_result());
+}
+
 std::optional<int32_t> PlanWatch::CheckPlan(const std::string& worker, Link* link,
                                             const v1::StepPlan& plan) {
   if (plan.probe()) {

@@ -33,6 +33,8 @@ class PlanWatch {
   // A frame that is sent over the worker's link. The rows of a step of which no worker knew before;
   // none: it is no such.
   std::optional<int32_t> Check(const std::string& worker, Link* link, const v1::Frame& frame);
+  // A frame that came over such a link.
+  void Hear(const Link& link, const v1::Frame& frame);
   // Adds what was seen.
   void Fill(SimReport* report) const;
 

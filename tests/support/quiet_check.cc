@@ -13,6 +13,11 @@ void CheckQuiet(const v1::GetStatusResponse& status, const SimClients& clients,
     report->hit_tokens += pipeline.prefix_hit_tokens();
     report->evictions += pipeline.evictions();
     report->rebuilt_tokens += pipeline.rebuilt_tokens();
+    for (const v1::GuessSourceStatus& source : pipeline.guess_sources()) {
+      if (source.source() != "draft") continue;
+      report->drafts += source.guessed_tokens();
+      report->right_drafts += source.right_tokens();
+    }
     if (pipeline.blocks_in_use() != 0 || pipeline.running() != 0 || pipeline.waiting() != 0 ||
         pipeline.steps_in_flight() != 0) {
       fail(absl::StrCat("left over: ", pipeline.ShortDebugString()));

@@ -61,7 +61,9 @@ SimClients::Client SimClients::Draw() {
   if (options_->plan_bytes_max == coordinator::kPlanBytesMax) DrawSimGrammar(&grammars_, &request);
   if (guesses_.Chance(0.2)) {
     request.guesses_max = static_cast<int32_t>(guesses_.Between(0, coordinator::kGuessesMax));
+    if (options_->drafts_max > 0) request.drafts_max = *request.guesses_max;
   }
+  if (options_->only_drafts()) request.guesses_max = 0;
   if (random_.Chance(0.3)) request.priority = static_cast<int32_t>(random_.Between(-2, 2));
   request.tenant.low = static_cast<uint64_t>(random_.Between(0, 3));
   if (random_.Chance(0.1)) client.stop_after = static_cast<int32_t>(random_.Between(1, 8));

@@ -61,6 +61,7 @@ class Cluster : public SimWorld {
   coordinator::LinkKey NewLink(SimWorker* worker) override;
   void Hello(coordinator::LinkKey link, const v1::Hello& hello) override;
   void ToEngine(coordinator::LinkKey link, v1::Frame frame) override {
+    plan_watch_.Hear(links_[link].plans, frame);
     PostFrom(link, coordinator::WorkerFrame{link, std::move(frame)});
   }
   void LinkLost(coordinator::LinkKey link) override {
@@ -352,14 +353,13 @@ SimReport Cluster::Run() {
   if (random_.Chance(0.8)) RunUntil([this] { return serving_; }, std::chrono::seconds(60));
   clients_.Start();
   faults_.Schedule();
-  if (options_.takeover_after > Duration::zero()) {
-    queue_.After(options_.takeover_after, [this] { TakeOver(); });
-  }
+  const bool taken_over = options_.takeover_after > Duration::zero();
+  if (taken_over) queue_.After(options_.takeover_after, [this] { TakeOver(); });
   mailbox_.ScheduleStalls();
   if (!RunUntil([this] { return clients_.AllEnded(); }, kRunMax)) {
     Fail(absl::StrCat("not all requests have ended: ", clients_.Open()));
   }
-  if (options_.faults > 0 || options_.resets > 0 || options_.takeover_after > Duration::zero()) {
+  if (options_.faults > 0 || options_.resets > 0 || taken_over) {
     RunUntil([] { return false; }, kFaultsOver);
     // A link cut while nothing was to be sent is only noticed when something is.
     clients_.Probe(/*must_succeed=*/false);

@@ -102,6 +102,19 @@ void DrawGuesses(SimOptions* options) {
   if (random.Chance(0.7)) options->guesses_stretch = 100;
 }
 
+// A good draft model and a bad one, one for short texts, and one beside other guesses.
+void DrawDrafts(SimOptions* options) {
+  Random random(options->seed, /*stream=*/12);
+  if (random.Chance(0.6)) return;
+  options->drafts_max = static_cast<int32_t>(random.Between(1, coordinator::kGuessesMax));
+  options->draft.right_chance = random.Chance(0.3) ? 1 : random.Uniform();
+  options->draft.max_model_len =
+      static_cast<int32_t>(random.Chance(0.3) ? random.Between(1, 80) : 256);
+  options->draft.num_layers = options->num_layers;
+  options->draft_pass = Microseconds(random.Between(10, 400));
+  if (random.Chance(0.5)) options->guesses_max = 0;
+}
+
 // With randomness of their own, so that the other draws are what they were before.
 void DrawApart(SimOptions* options) {
   DrawKeptRows(options);
@@ -110,6 +123,7 @@ void DrawApart(SimOptions* options) {
   DrawClasses(options);
   DrawResets(options);
   DrawGuesses(options);
+  DrawDrafts(options);
 }
 
 }  // namespace
@@ -191,6 +205,11 @@ coordinator::EngineOptions SimOptions::Engine(coordinator::GuessSource* guesses)
   options.guess_source = guesses;
   options.guesses_max = guesses_max;
   options.guesses_stretch = guesses_stretch;
+  if (drafts_max > 0) {
+    options.draft = std::make_shared<const model::ModelConfig>(options.model);
+    options.draft_fingerprint = "draft";
+    options.drafts_max = drafts_max;
+  }
   options.max_sequences = max_sequences;
   options.max_waiting = max_waiting;
   options.plan_bytes_max = plan_bytes_max;
@@ -214,8 +233,9 @@ std::string SimOptions::Text() const {
       prefix_caching ? ", cached" : ", not cached",
       partial_recompute ? absl::StrCat(", rows kept ", kept_rows_bytes) : ", none kept", ", batch ",
       max_batch_tokens, ", chunk ", chunk_tokens, ", target ", Milliseconds(itl_target), " ms, ",
-      guesses_max, " guesses, right with ", guess_right_chance, ", ", max_sequences, " sequences, ",
-      num_requests, " requests, ", faults, " faults, ", stalls, " stalls, ", resets, " resets",
+      guesses_max, " guesses, right with ", guess_right_chance, ", ", drafts_max,
+      " drafts, right with ", draft.right_chance, ", ", max_sequences, " sequences, ", num_requests,
+      " requests, ", faults, " faults, ", stalls, " stalls, ", resets, " resets",
       takeover_after > Duration::zero()
           ? absl::StrCat(", taken over after ", Milliseconds(takeover_after), " ms")
           : "");

@@ -50,6 +50,11 @@ struct SimOptions {
   int32_t guesses_max = 0;
   double guess_right_chance = 0;
   double guesses_stretch = coordinator::kGuessesStretch;
+  // Tokens that the draft model of the last stage is asked for at most, the chance that one is what
+  // the model itself would say, and tokens of a sequence that it can have. 0: there is none.
+  int32_t drafts_max = 0;
+  OracleDraft draft;
+  Duration draft_pass{};  // time that it takes for one token
 
   // The load.
   int32_t num_requests = 20;
@@ -87,6 +92,8 @@ struct SimOptions {
   coordinator::EngineOptions Engine(coordinator::GuessSource* guesses) const;
   // Ranks of all stages together.
   int32_t WorkersOfPipeline() const;
+  // Nothing is guessed but what the draft model says.
+  bool only_drafts() const { return drafts_max > 0 && guesses_max == 0; }
   bool ranked() const { return WorkersOfPipeline() > num_stages; }
   int32_t kv_slots() const { return num_blocks * block_size; }
   std::string Text() const;

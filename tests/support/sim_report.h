@@ -23,6 +23,8 @@ struct SimReport {
   uint64_t rebuilt_tokens = 0;
   uint64_t guesses = 0;
   uint64_t right_guesses = 0;
+  uint64_t drafts = 0;  // of them, those of the draft model
+  uint64_t right_drafts = 0;
   int64_t plan_bytes = 0;  // of the largest
   uint64_t trace = 0;      // a digest of everything the engine did
 };

@@ -45,8 +45,10 @@ void SimWorker::Start() {
       -> absl::StatusOr<std::unique_ptr<worker::StageRunner>> {
     progress(1, 2);
     if (!SimComputes(*options_, id_, shard.numerics_class())) world_->Fail(id_ + " cannot do that");
-    return std::make_unique<OracleStage>(shard, kSimVocab, options_->oracle_bugs, &step_digest_,
-                                         &dies_);
+    auto stage = std::make_unique<OracleStage>(shard, kSimVocab, options_->oracle_bugs,
+                                               &step_digest_, &dies_);
+    if (shard.draft()) stage->AddDraft(options_->draft);
+    return stage;
   };
   worker_ = std::make_unique<worker::StageWorker>(factory, this, queue_->clock());
   obeyed_ = 0;
@@ -153,6 +155,7 @@ void SimWorker::Connect() {
   hello.set_build("sim");
   OfferSimClasses(*options_, &hello);
   hello.set_model_fingerprint("oracle");
+  if (options_->drafts_max > 0) hello.set_draft_fingerprint("draft");
   hello.set_memory_bytes(memory_bytes_);
   hello.set_incarnation(obeyed_);
   to_engine_->Send(
@@ -280,7 +283,7 @@ void SimWorker::Pump() {
       ranks_.BeginStep(step_digest_);
       time = StepTime();
       // Where nothing is to move, reports say what a machine that nothing slows would have taken.
-      TellPace(options_->slow_after > Duration::zero() ? time : time / slow_factor_);
+      time += TellPace(options_->slow_after > Duration::zero() ? time : time / slow_factor_);
     } else {
       return;
     }
@@ -328,22 +331,6 @@ void SimWorker::BusyFor(Duration time) {
     busy_ = false;
     Pump();
   });
-}
-
-// The step was run in no time; here it takes as long as it will be busy.
-void SimWorker::TellPace(Duration computing) {
-  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(computing).count();
-  for (Outgoing& out : outgoing_) {
-    if (out.frame.has_step_done()) out.frame.mutable_step_done()->set_compute_us(us);
-    if (out.frame.has_step_result()) {
-      out.frame.mutable_step_result()->mutable_done()->set_compute_us(us);
-    }
-  }
-}
-
-Duration SimWorker::StepTime() {
-  return Duration(random_->Between(options_->step_least.count(), options_->step_most.count())) *
-         slow_factor_;
 }
 
 // A frame that came over another link than that to the coordinator that leads. The shell knows

@@ -133,7 +133,7 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   Duration Process(Item item);
   Duration ProcessOld(v1::Frame frame);
   Duration StepTime();
-  void TellPace(Duration computing);
+  Duration TellPace(Duration computing);
   void BusyFor(Duration time);
   void Flush();
   void SendToEngine(v1::Frame frame);
