@@ -143,6 +143,8 @@ inline constexpr int32_t kGuessesMax = 15;
 inline constexpr size_t kGuessingSequencesMax = 32;
 // Guesses lengthen a step for sequences without any by so much at most.
 inline constexpr double kGuessesStretch = 0.04;
+// Where all sequences of a step have some it becomes half as long again, whatever --itl-target.
+inline constexpr double kGuessedStep = 1.5;
 // Of the tokens that they are expected to bring to the sequences that have them, so much may be
 // spent in time.
 inline constexpr double kGuessesWorth = 0.8;

@@ -261,6 +261,7 @@ class Scheduler {
   void Guess();
   bool MayGuess() const;
   void CutGuesses(Row* row);
+  double LongestGuessed(double seconds, bool all) const;
   int32_t GuessesInTime() const;
   void KeepGuesses(int32_t most, Row* row);
   bool MayDraft() const;
@@ -268,7 +269,8 @@ class Scheduler {
   int32_t DraftsWanted(const Row& row) const;
   void AskForDrafts();
   int32_t DraftsInTime() const;
-  double DraftedRate(int32_t drafts, double pass_seconds) const;
+  double VerifiedIn(int32_t drafts) const;
+  double DraftedTokens(int32_t drafts) const;
   void KeepDrafts(int32_t most, Row* row);
   void WritePlan(Instant now, v1::StepPlan* plan);
   StepUnderWay* BeginPlan(v1::StepPlan* plan);

@@ -83,13 +83,16 @@ int32_t Scheduler::DraftsInTime() const {
   }
   const std::optional<double> now = times->Predict(load.load());
   if (!now.has_value()) return 0;
-  double limit = all ? kGuessesMax * *now : *now * options_.guesses_stretch;
-  const double target = Seconds(options_.itl_target);
-  if (target > 0) limit = std::min(limit, std::max(0.0, target - *now));
+  double limit = LongestGuessed(*now, all) - *now;
+  if (!all) limit = std::min(limit, *now * options_.guesses_stretch);
+  // And of the next, which verifies them.
+  const double longest = LongestGuessed(VerifiedIn(0), all);
   int32_t best = 0;
   double best_rate = 0;
   for (int32_t drafts = 0; drafts <= most && drafts * *pass <= limit; ++drafts) {
-    const double rate = DraftedRate(drafts, *pass);
+    const double seconds = VerifiedIn(drafts);
+    if (seconds > longest) break;
+    const double rate = DraftedTokens(drafts) / (seconds + drafts * *pass);
     if (rate > best_rate) {
       best = drafts;
       best_rate = rate;
@@ -98,18 +101,25 @@ int32_t Scheduler::DraftsInTime() const {
   return best;
 }
 
-// Tokens a second of the sequences that may be asked for drafts, with so many of them for each.
-double Scheduler::DraftedRate(int32_t drafts, double pass_seconds) const {
+// The time of a step of the sequences that are asked, with so many drafts for each as guesses.
+double Scheduler::VerifiedIn(int32_t drafts) const {
   LoadSum load;
+  for (const Row& row : scratch_.rows) {
+    const int32_t rows = 1 + std::min(drafts, *row.drafts);
+    if (*row.drafts > 0) load.Add(row.sequence->total(), rows, rows);
+  }
+  return time_.times()->Predict(load.load()).value_or(0);
+}
+
+// The tokens that such a step is likely to bring.
+double Scheduler::DraftedTokens(int32_t drafts) const {
   double tokens = 0;
   for (const Row& row : scratch_.rows) {
     if (*row.drafts == 0) continue;
-    const int32_t guesses = std::min(drafts, *row.drafts);
-    load.Add(row.sequence->total(), 1 + guesses, 1 + guesses);
-    tokens += 1 + kGuessesWorth * row.sequence->PaceOf(GuessOrigin::kDraft).Expected(guesses);
+    const GuessPace& pace = row.sequence->PaceOf(GuessOrigin::kDraft);
+    tokens += 1 + kGuessesWorth * pace.Expected(std::min(drafts, *row.drafts));
   }
-  const std::optional<double> seconds = time_.times()->Predict(load.load());
-  return tokens / (seconds.value_or(0) + drafts * pass_seconds);
+  return tokens;
 }
 
 // What there is room for: the draft model writes K/V of all but the last token that it says, into

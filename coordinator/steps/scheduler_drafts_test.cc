@@ -306,12 +306,25 @@ TEST_F(SchedulerDraftTimesTest, OthersWaitHardlyLonger) {
   EXPECT_EQ(DraftsOf(PlanOne()), 2) << "and now it is one and a half";
 }
 
-TEST_F(SchedulerDraftTimesTest, NoStepIsLongerThanTheTarget) {
-  Start({.itl_target = std::chrono::microseconds(11'600)});
-  Learn(0.010, 0.0005);
-  said_ = 0;
-  GrowPace(AddRunning(5, 1000));
-  EXPECT_EQ(DraftsOf(PlanOne()), 3);
+TEST_F(SchedulerDraftTimesTest, NoStepIsMuchLongerThanTheTarget) {
+  for (const int64_t target_us : {1'000, 11'600, 20'000}) {
+    Start({.itl_target = std::chrono::microseconds(target_us)});
+    Learn(0.010, 0.00049);
+    said_ = 0;
+    Sequence* const sequence = AddRunning(5, 1000);
+    GrowPace(sequence);
+    EXPECT_EQ(DraftsOf(PlanOne()), target_us == 20'000 ? 15 : 10) << "half as long again";
+    Finish();
+    Sequence* const other = Add(3, 1000);
+    other->request.drafts_max = 0;
+    PlanOne();
+    Finish();
+    Learn(0.010, 0.0001);
+    EXPECT_EQ(DraftsOf(PlanOne()), target_us == 1'000 ? -1 : 4) << "four in a hundred";
+    Finish();
+    scheduler_->Remove(other);
+    scheduler_->Remove(sequence);
+  }
 }
 
 // Whatever is drafted, every sequence gets its tokens, and blocks add up.

@@ -1,5 +1,6 @@
 // Guesses: which sequences have some in a step, and how many.
 #include <algorithm>
+#include <limits>
 
 #include "base/fail_point.h"
 #include "coordinator/limits.h"
@@ -58,6 +59,14 @@ void Scheduler::CutGuesses(Row* row) {
   row->guesses = static_cast<int32_t>(scratch_.guesses.size() - row->first_guess);
 }
 
+// The time that guesses may make of a step of so many seconds, whatever they bring. `all`: none of
+// its sequences waits for those of others.
+double Scheduler::LongestGuessed(double seconds, bool all) const {
+  const double target = Seconds(options_.itl_target);
+  if (target == 0) return std::numeric_limits<double>::infinity();
+  return std::max(target, all ? kGuessedStep * seconds : seconds);
+}
+
 // As many guesses for each sequence as lengthen the step by less than they are likely to bring to
 // any that has some, and hardly at all for those that have none.
 int32_t Scheduler::GuessesInTime() const {
@@ -73,7 +82,6 @@ int32_t Scheduler::GuessesInTime() const {
   };
   const std::optional<double> without = seconds(0);
   if (!without.has_value()) return 0;
-  const double target = Seconds(options_.itl_target);
   for (int32_t most = kGuessesMax; most > 0; --most) {
     double worth = kGuessesMax;
     bool all = true;
@@ -85,8 +93,7 @@ int32_t Scheduler::GuessesInTime() const {
     }
     worth *= kGuessesWorth;
     if (!all) worth = std::min(worth, options_.guesses_stretch);
-    double limit = *without * (1 + worth);
-    if (target > 0) limit = std::min(limit, std::max(*without, target));
+    const double limit = std::min(*without * (1 + worth), LongestGuessed(*without, all));
     if (*seconds(most) <= limit) return most;
   }
   return 0;
