@@ -169,9 +169,9 @@ void PlanAuditor::TakeDrafts(const v1::StepResult& result) {
 // Where guesses come from nowhere else they are what the draft model said last, behind the tokens
 // that there are now.
 std::string PlanAuditor::CheckDrafts(const v1::ScheduledSequence& scheduled, Known* known) const {
+  const int32_t most = scheduled.sample() ? coordinator::kGuessesMax : 0;
   if (scheduled.has_drafts() &&
-      (scheduled.drafts() < 0 || scheduled.drafts() > options_->drafts_max ||
-       (scheduled.drafts() > 0 && !scheduled.sample()))) {
+      (options_->drafts_max == 0 || scheduled.drafts() < 0 || scheduled.drafts() > most)) {
     return absl::StrCat("asks for ", scheduled.drafts(), " drafts");
   }
   const v1::DraftedTokens drafted = std::exchange(known->drafted, v1::DraftedTokens());
