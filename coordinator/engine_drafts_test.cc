@@ -137,7 +137,7 @@ TEST_F(EngineDraftsTest, WhatItSaysIsVerified) {
   EXPECT_NEAR(status.draft_seconds(), 0.008, 1e-9);
 }
 
-// A worker that says what it was not asked for ends with its link, and the answer is computed again.
+// A worker that says what it was not asked for ends with its link.
 TEST_F(EngineDraftsTest, AWorkerThatContradictsItsPlanIsNotBelieved) {
   const std::vector<std::function<void(v1::StepResult*)>> lies = {
       [](v1::StepResult* r) { r->mutable_drafted(0)->set_position(5); },

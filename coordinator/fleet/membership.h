@@ -93,8 +93,8 @@ class Membership {
   explicit Membership(MembershipOptions options) : options_(std::move(options)) {}
 
   // Whether this worker may join; the refusal says what differs, with both sides' values.
-  // FAILED_PRECONDITION: cluster, protocol, model, draft model, or a numerics class that is settled and that it
-  // cannot compute, or one that is not exact and that the operator has not named.
+  // FAILED_PRECONDITION: cluster, protocol, model, draft model, or a numerics class that is settled
+  // and that it cannot compute, or one that is not exact and that the operator has not named.
   // INVALID_ARGUMENT: a speed outside of the range that is believed, an announced address that is
   // none, classes that contradict each other. ALREADY_EXISTS: a worker of that id is alive on
   // another link. RESOURCE_EXHAUSTED: too little memory for any stage.
