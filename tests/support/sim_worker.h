@@ -1,6 +1,9 @@
 // A simulated worker process: the real StageWorker with an oracle stage, an executor that takes
 // time, links that break.
 //
+// Its functions are in two files, because how long steps take is a question of its own:
+// sim_worker_pace.cc.
+//
 // Thread: one.
 #pragma once
 
