@@ -56,6 +56,28 @@ TEST_F(ExecutorTest, BeatsWhileAStepTakesLong) {
   while (joined->recorder->Await(v1::Frame::kBeat).beat().progress() == progress) continue;
 }
 
+TEST_F(ExecutorTest, BeatsSayThatTheDraftModelIsAtWork) {
+  auto worker = StartWorker("w0");
+  auto joined = coordinator_.Welcome();
+  v1::Frame assign = Assign(1, 0, 1);
+  assign.mutable_assign_shard()->set_draft(true);
+  joined->Send(assign);
+  joined->recorder->Await(v1::Frame::kShardReady);
+  gate_.Close();
+  v1::Frame plan = PlanFrame(1, 1, {1});
+  plan.mutable_step_plan()->mutable_scheduled(0)->set_drafts(2);
+  joined->Send(plan);
+  gate_.AwaitSomeoneWaiting();
+  v1::Beat beat;
+  while (beat.activity() != "computing with its draft model") {
+    beat = joined->recorder->Await(v1::Frame::kBeat).beat();
+  }
+  EXPECT_GE(beat.allowed_us(), 1'000'000);
+  gate_.Open();
+  const v1::Frame result = joined->recorder->Await(v1::Frame::kStepResult);
+  EXPECT_THAT(result.step_result().drafted(0).tokens(), testing::ElementsAre(3, 4));
+}
+
 // Over a slow link the rows of a step come for longer than a worker may stand still.
 TEST_F(ExecutorTest, RowsThatComeAreProgress) {
   auto worker = StartWorker("w1");

@@ -210,6 +210,17 @@ class LinkedRunner : public CountingRunner {
   mutable std::vector<std::byte> memory_;
 };
 
+// With a draft model that waits at the gate.
+class DraftedRunner : public CountingRunner {
+ public:
+  DraftedRunner(const v1::AssignShard& shard, std::atomic<int>* alive, Gate* gate)
+      : CountingRunner(shard, alive), draft_(shard, alive, gate) {}
+  DraftModel draft() override { return {.runner = &draft_, .max_model_len = 64}; }
+
+ private:
+  GatedRunner draft_;
+};
+
 // Samples the sum over the ranks: rank r has the token shifted left by r bits, `floats`
 // times over.
 class SummingRunner : public CountingRunner {
@@ -273,6 +284,7 @@ class ExecutorTest : public ::testing::Test {
         return std::make_unique<SummingRunner>(shard, &alive_, &gate_, collective, floats_);
       }
       if (linked_) return std::make_unique<LinkedRunner>(shard, &alive_);
+      if (shard.draft()) return std::make_unique<DraftedRunner>(shard, &alive_, &gate_);
       return std::make_unique<GatedRunner>(shard, &alive_, &gate_);
     };
     if (linked_) {
