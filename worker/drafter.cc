@@ -36,8 +36,21 @@ v1::SequenceSampling SamplingOfDrafts(const v1::SequenceSampling& target) {
 Drafter::Drafter(const StageRunner::DraftModel& model, const Limits& limits)
     : model_(model.runner),
       max_model_len_(std::min(model.max_model_len, limits.max_model_len)),
-      limits_(limits) {
+      limits_(limits),
+      blocks_(limits.num_blocks, limits.block_size) {
   CHECK(model_ != nullptr);
+}
+
+void Drafter::ForgetAll() {
+  texts_.clear();
+  going_.clear();
+  passes_ = 0;
+}
+
+DraftedBlocks::Text Drafter::InBlocks(const Going& going) const {
+  return {.tokens = going.text->state.tokens,
+          .blocks = going.sequence->blocks,
+          .names = &going.text->names};
 }
 
 Drafter::Text& Drafter::TextOf(const SequenceState& sequence) {
@@ -61,6 +74,8 @@ bool Drafter::Put(TokenId id, Text* text) const {
 void Drafter::CutTo(int32_t tokens, Text* text) const {
   while (static_cast<int32_t>(text->state.tokens.size()) > tokens) text->state.TakeBack();
   text->computed = std::min(text->computed, tokens);
+  const auto whole = static_cast<size_t>(tokens / limits_.block_size);
+  text->names.resize(std::min(text->names.size(), whole));
 }
 
 // Brings the text in line with the first `known` tokens of the sequence and those drawn behind
@@ -100,6 +115,7 @@ void Drafter::Add(const v1::ScheduledSequence& scheduled, const SequenceState& s
   if (has_drawn && going.known <= going.end && going.known < max_model_len_) {
     going.drafts = scheduled.drafts();
   }
+  text.computed = blocks_.ComputedTo(InBlocks(going), text.computed, sequence.cached);
   // The row that is drawn from, again where it was that of a guess.
   if (going.drafts > 0) text.computed = std::min(text.computed, going.known - 1);
   going.missing = std::max(0, std::min(going.known, going.end) - text.computed);
@@ -175,7 +191,10 @@ absl::Status Drafter::RunPass(uint64_t step, const ProgressCallback& progress,
   CHECK(sampled_.size() == batch_.sample_rows.size());
   size_t next = 0;
   for (Going& going : going_) {
-    going.text->computed += going.rows;
+    if (going.rows == 0) continue;
+    Text& text = *going.text;
+    blocks_.OnComputed(InBlocks(going), text.computed, text.computed + going.rows);
+    text.computed += going.rows;
     going.rows = 0;
     if (going.draws) Take(sampled_[next++].token(), &going);
   }

@@ -8,9 +8,10 @@
 // own.
 //
 // Rows are computed once, and once more where the text has become another: where a guess was wrong.
-// A sequence begins without any, also behind a cached prefix: rows have the same bits as those that
-// are there. Nobody waits for a draft model that has much to catch up with: it computes one batch
-// of missing rows in a step, and guesses nothing of sequences that it has not caught up with.
+// Behind a cached prefix they are computed, too, unless the prefix's blocks are known to have them
+// (drafted_blocks.h); what lies there has the same bits. Nobody waits for a draft model that has
+// much to catch up with: it computes one batch of missing rows in a step, and guesses nothing of
+// sequences that it has not caught up with.
 //
 // What it says changes no token, so whatever it cannot do it leaves. Only an error of its runner,
 // which is one of the device, is more than that.
@@ -27,6 +28,7 @@
 #include "base/status.h"
 #include "proto/peer_messages.h"
 #include "worker/batch.h"
+#include "worker/drafted_blocks.h"
 #include "worker/sequence_table.h"
 #include "worker/stage_runner.h"
 
@@ -38,6 +40,7 @@ class Drafter {
   struct Limits {
     int32_t vocab_size = 0;  // of the target: other tokens are no guesses
     int32_t block_size = 0;
+    int32_t num_blocks = 0;
     int32_t max_batch_tokens = 0;
     int32_t max_model_len = 0;
   };
@@ -50,6 +53,8 @@ class Drafter {
 
   // Forgets a sequence; it may begin again.
   void Forget(SequenceId id) { texts_.erase(id.value()); }
+  // All of them: an epoch is over. What the blocks hold stays.
+  void ForgetAll();
 
   // Goes on with the sequences of a step whose plan has `drafts`.
   //   sampled  as StageRunner::Run fills it, one entry for each of the step's sample rows
@@ -68,8 +73,9 @@ class Drafter {
   struct Text {
     // Its tokens, of which the last may be guesses, and what they are drawn with. No blocks.
     SequenceState state;
-    int32_t settled = 0;   // tokens that a plan has told: they stay
-    int32_t computed = 0;  // tokens whose rows are computed
+    int32_t settled = 0;         // tokens that a plan has told: they stay
+    int32_t computed = 0;        // tokens whose rows are computed
+    std::vector<Hash128> names;  // of its blocks
     // It can be gone on with no more: a token is not of the draft model's vocabulary, or a row is
     // not of numbers.
     bool given_up = false;
@@ -89,6 +95,7 @@ class Drafter {
   Text& TextOf(const SequenceState& sequence);
   void Add(const v1::ScheduledSequence& scheduled, const SequenceState& sequence,
            std::span<const v1::SampledToken> drawn);
+  DraftedBlocks::Text InBlocks(const Going& going) const;
   void Follow(const SequenceState& sequence, int32_t known, std::span<const v1::SampledToken> drawn,
               Text* text) const;
   bool Put(TokenId id, Text* text) const;
@@ -102,6 +109,7 @@ class Drafter {
   const int32_t max_model_len_;
   const Limits limits_;
   std::unordered_map<uint64_t, Text> texts_;
+  DraftedBlocks blocks_;
   int32_t passes_ = 0;
   // Kept from step to step for their memory:
   std::vector<Going> going_;

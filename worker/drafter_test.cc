@@ -212,6 +212,39 @@ TEST(DrafterTest, ASequenceThatComesAgainBeginsAnew) {
   EXPECT_THAT(worker.draft.PopRows(), ElementsAre(6, 1));
 }
 
+// The blocks of a sequence of 40 tokens that the draft model has kept up with.
+std::vector<int32_t> BlocksThatAreComputed(DraftingWorker* worker) {
+  worker->Begin(9, Counting(100, 40));
+  for (int i = 0; i < 2; ++i) worker->Step({{.sequence = 9, .drafts = 0, .chunk = 20}});
+  const std::vector<int32_t> blocks = worker->blocks(9);
+  worker->End(9);
+  worker->draft.PopRows();
+  return blocks;
+}
+
+TEST(DrafterTest, BehindACachedPrefixItComputesWhatIsNotThere) {
+  DraftingWorker worker;
+  const std::vector<int32_t> blocks = BlocksThatAreComputed(&worker);
+  worker.Begin(1, Counting(100, 40), {blocks[0], blocks[1]}, /*cached=*/32);
+  EXPECT_THAT(worker.DraftsOf({{.drafts = 2}}), ElementsAre(141, 142));
+  EXPECT_THAT(worker.draft.PopRows(), ElementsAre(9, 1)) << "tokens 32 to 40";
+  // It looks at the tokens, too.
+  std::vector<TokenId> other = Counting(100, 40);
+  other[20] = 7;
+  worker.Begin(3, other, {blocks[0]}, 16);
+  worker.Step({{.sequence = 3, .drafts = 1}});
+  EXPECT_THAT(worker.draft.PopRows(), ElementsAre(kDraftBatchTokens));
+}
+
+TEST(DrafterTest, AnEpochThatGoesOnWithTheKvNeedNotComputeIt) {
+  DraftingWorker worker;
+  const std::vector<int32_t> blocks = BlocksThatAreComputed(&worker);
+  worker.BeginEpoch();
+  worker.Begin(1, Counting(100, 40), blocks, /*cached=*/39);
+  EXPECT_THAT(worker.DraftsOf({{.drafts = 1}}), ElementsAre(141));
+  EXPECT_THAT(worker.draft.PopRows(), ElementsAre(9));
+}
+
 TEST(DrafterTest, AnErrorOfItsDeviceIsTheWorkers) {
   DraftingWorker worker;
   worker.Begin(1, {1, 2, 3});

@@ -133,16 +133,26 @@ class DraftingWorker : private StageOutbox {
               return runner;
             },
             this, &clock_),
-        draft_model_{.runner = &this->draft, .max_model_len = draft.max_model_len} {
-    v1::Frame frame = AssignFrame(1, 0, 1);
+        draft_model_{.runner = &this->draft, .max_model_len = draft.max_model_len},
+        is_there_(draft.is_there) {
+    BeginEpoch();
+  }
+
+  // With the same shard, and no sequences.
+  void BeginEpoch() {
+    v1::Frame frame = AssignFrame(++epoch_, 0, 1);
     v1::AssignShard* const shard = frame.mutable_assign_shard();
     shard->set_num_blocks(kDraftBlocks);
     shard->set_max_batch_tokens(kDraftBatchTokens);
     shard->set_max_model_len(kDraftModelLen);
-    shard->set_draft(draft.is_there);
+    shard->set_draft(is_there_);
+    shard->set_kv_epoch(epoch_ - 1);
     worker_.OnCoordinatorFrame(std::move(frame));
     EXPECT_EQ(worker_.status(), absl::OkStatus());
     ready = told_.back().shard_ready();
+    sequences_.clear();
+    finished_.clear();
+    step_ = 0;
   }
 
   // A sequence's part of the next step.
@@ -172,7 +182,7 @@ class DraftingWorker : private StageOutbox {
 
   v1::StepResult Step(const std::vector<Part>& parts) {
     v1::Frame frame;
-    frame.set_epoch(1);
+    frame.set_epoch(epoch_);
     v1::StepPlan* const plan = frame.mutable_step_plan();
     plan->set_step(++step_);
     for (const uint64_t id : std::exchange(finished_, {})) plan->add_finished(id);
@@ -274,9 +284,10 @@ class DraftingWorker : private StageOutbox {
   std::deque<v1::Frame> told_;
   StageWorker worker_;
   StageRunner::DraftModel draft_model_;
+  const bool is_there_;
   std::map<uint64_t, Sequence> sequences_;
   std::vector<uint64_t> finished_;
-  uint64_t step_ = 0;
+  uint64_t epoch_ = 0, step_ = 0;
   int32_t next_block_ = 0;
 };
 

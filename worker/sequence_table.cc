@@ -199,7 +199,7 @@ absl::Status SequenceTable::Add(const v1::NewSequence& added) {
   state.id = SequenceId(added.sequence());
   state.prompt_tokens = added.prompt_tokens();
   state.sampling = added.sampling();
-  state.computed = added.cached_tokens();
+  state.cached = state.computed = added.cached_tokens();
   TUTTI_RETURN_IF_ERROR(AppendTokens(added.tokens(), &state));
   // Its text may be long, and is of no more use here.
   const std::unique_ptr<v1::SequenceGrammar> grammar(state.sampling.release_grammar());

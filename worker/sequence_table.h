@@ -33,6 +33,7 @@ struct SequenceState {
   SequenceId id;
   std::vector<TokenId> tokens;  // all tokens known so far
   int32_t prompt_tokens = 0;    // how many of them are the prompt
+  int32_t cached = 0;           // how many lay in its blocks when it began
   std::vector<int32_t> blocks;  // block of slot p: blocks[p / block_size]
   // Tokens whose K/V is written or will be by a step already applied. A cached prefix is where a
   // sequence begins.

@@ -51,9 +51,7 @@ void StageWorker::OnCoordinatorFrame(v1::Frame frame) {
       return Assign(epoch, std::move(*frame.mutable_assign_shard()));
     case v1::Frame::kRelease:
       ForgetEpoch();
-      runner_.reset();
-      loaded_.reset();
-      kv_epoch_ = Epoch();
+      ForgetShard();
       kept_ = KeptRows();
       return;
     case v1::Frame::kVocabulary: {
@@ -176,9 +174,7 @@ bool StageWorker::GoOnWithKv() {
 absl::Status StageWorker::Load(const v1::AssignShard& shard) {
   if (runner_ != nullptr && SameContents(*loaded_, shard)) return absl::OkStatus();
   // The old one goes first: there may be room for one only.
-  runner_.reset();
-  loaded_.reset();
-  kv_epoch_ = Epoch();
+  ForgetShard();
   int64_t told_share = -1;
   const ShardProgressCallback progress = [&](int64_t loaded, int64_t total) {
     ++progress_count_;
@@ -200,19 +196,19 @@ absl::Status StageWorker::Load(const v1::AssignShard& shard) {
   if (shard.draft() && runner->draft().runner == nullptr) return NoDraftModel();
   runner_ = std::move(runner);
   loaded_ = shard;
+  if (const StageRunner::DraftModel draft = runner_->draft(); draft.runner != nullptr) {
+    drafter_.emplace(draft, Drafter::Limits{.vocab_size = runner_->vocab_size(),
+                                            .block_size = shard.block_size(),
+                                            .num_blocks = shard.num_blocks(),
+                                            .max_batch_tokens = shard.max_batch_tokens(),
+                                            .max_model_len = shard.max_model_len()});
+  }
   return absl::OkStatus();
 }
 
 void StageWorker::StartServing() {
   const int32_t ahead = StepsAheadMax(shard_.num_stages());
   const int64_t row_bytes = runner_->activation_row_bytes();
-  const StageRunner::DraftModel draft = runner_->draft();
-  if (draft.runner != nullptr) {
-    drafter_.emplace(draft, Drafter::Limits{.vocab_size = runner_->vocab_size(),
-                                            .block_size = shard_.block_size(),
-                                            .max_batch_tokens = shard_.max_batch_tokens(),
-                                            .max_model_len = shard_.max_model_len()});
-  }
   table_.emplace(SequenceLimits{.vocab_size = runner_->vocab_size(),
                                 .block_size = shard_.block_size(),
                                 .num_blocks = shard_.num_blocks(),
@@ -221,7 +217,7 @@ void StageWorker::StartServing() {
                                 .max_known_sequences = static_cast<int32_t>(std::min<int64_t>(
                                     int64_t{shard_.max_sequences()} * ahead, INT32_MAX)),
                                 .max_model_len = shard_.max_model_len(),
-                                .takes_drafts = !tells() || draft.runner != nullptr},
+                                .takes_drafts = !tells() || drafter_.has_value()},
                  is_last() ? &grammars_ : nullptr);
   sequencer_.emplace(StepSequencer::Options{.takes_activations = !is_first(),
                                             .stage = shard_.stage(),
@@ -237,13 +233,20 @@ void StageWorker::ForgetEpoch() {
   epoch_ = Epoch();
   shard_.Clear();
   status_ = absl::OkStatus();
-  drafter_.reset();
+  if (drafter_.has_value()) drafter_->ForgetAll();
   table_.reset();
   sequencer_.reset();
   output_pool_.reset();
   activation_in_.Clear();
   activation_out_.Clear();
   told_waiting_seconds_ = 0;
+}
+
+void StageWorker::ForgetShard() {
+  drafter_.reset();
+  runner_.reset();
+  loaded_.reset();
+  kv_epoch_ = Epoch();
 }
 
 void StageWorker::OnCoordinatorLost() {
@@ -373,7 +376,7 @@ void StageWorker::FillResult(uint64_t step, v1::StepResult* result) {
 // Runs no further steps of this epoch.
 void StageWorker::Stop(const absl::Status& status) {
   status_ = status;
-  drafter_.reset();
+  if (drafter_.has_value()) drafter_->ForgetAll();
   table_.reset();
   sequencer_.reset();
 }

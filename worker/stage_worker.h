@@ -113,6 +113,7 @@ class StageWorker {
   absl::Status Load(const v1::AssignShard& shard);
   void StartServing();
   void ForgetEpoch();
+  void ForgetShard();
   void HandleActivation(const v1::Frame& frame, const transport::Payload& payload);
   void ReplayEarly();
   absl::Status RunStep(ReadyStep ready, const ProgressCallback& progress,
@@ -155,6 +156,7 @@ class StageWorker {
   EarlyActivations early_;
   std::unique_ptr<StageRunner> runner_;
   std::optional<v1::AssignShard> loaded_;  // the shard of runner_
+  std::optional<Drafter> drafter_;         // of runner_'s draft model; none: it has none
   // The epoch in which what the runner's K/V memory and kept_ hold was begun; none: they hold
   // nothing. Later epochs may have gone on with it.
   Epoch kv_epoch_;
@@ -167,7 +169,6 @@ class StageWorker {
   v1::AssignShard shard_;
   absl::Status status_;
   std::optional<SequenceTable> table_;
-  std::optional<Drafter> drafter_;  // none: the shard has no draft model
   std::optional<StepSequencer> sequencer_;
   std::optional<BufferPool> output_pool_;
   v1::LinkCounters activation_in_;
