@@ -34,7 +34,7 @@ Engine::Engine(EngineOptions options)
       fleet_(&options_),
       shard_check_(&options_),
       directory_(DirectoryOptionsOf(options_)),
-      admission_(&options_, &directory_, &steps_due_),
+      admission_(&options_, &directory_, &steps_due_, &answers_),
       spares_(&fleet_, &replicas_, &shard_check_, &last_epoch_),
       retiring_(&fleet_, &replicas_),
       slow_places_(&options_, &fleet_) {
@@ -53,6 +53,7 @@ void Engine::Handle(Event event, Instant now, std::vector<Action>* actions) {
 void Engine::Advance(Instant now, std::vector<Action>* actions) {
   now_ = now;
   actions_ = actions;
+  answers_.Advance(now);
   Watch();
   admission_.ExpireDeadlines(now, actions);
   admission_.JudgeOverdue(now, actions);
@@ -249,7 +250,7 @@ absl::Status Engine::HandleFailure(const Worker& worker, const v1::Failure& fail
 Replica* Engine::AddReplica() {
   const PipelineId id(static_cast<uint32_t>(replicas_.size()));
   replicas_.push_back(std::make_unique<Replica>(id, &options_, fleet_.membership(), &last_epoch_,
-                                                &shard_check_, &directory_));
+                                                &shard_check_, &directory_, &answers_));
   Replica* const added = replicas_.back().get();
   admission_.AddTarget({.scheduler = &added->scheduler,
                         .rate = &added->rate,

@@ -48,6 +48,7 @@
 #include "coordinator/pipeline/slow_places.h"
 #include "coordinator/pipeline/spares.h"
 #include "coordinator/requests/admission.h"
+#include "coordinator/steps/finished_answers.h"
 #include "coordinator/steps_due.h"
 #include "proto/peer_messages.h"
 #include "tutti/v1/cluster.pb.h"
@@ -164,6 +165,7 @@ class Engine {
   ShardCheck shard_check_;
   KvDirectory directory_;
   StepsDue steps_due_;
+  FinishedAnswers answers_;
   Admission admission_;
   Incarnation incarnation_;
   std::string stands_by_;  // why, and who leads; empty: this one does

@@ -74,7 +74,8 @@ struct EngineOptions {
   int32_t drafts_max = 0;
   // By how much guesses may lengthen a step for sequences without any; more in tests only.
   double guesses_stretch = kGuessesStretch;
-  // Where guesses come from, in tests; null: what the text said before. It outlives the engine.
+  // Asked in the stead of the sequence's own text, in tests; null: the text is. It outlives the
+  // engine.
   GuessSource* guess_source = nullptr;
   int32_t max_sequences = 256;  // running at once
   int32_t max_waiting = 1024;   // queue; beyond it requests are refused

@@ -163,6 +163,29 @@ inline constexpr int32_t kIndexedInStep = 2048;
 inline constexpr int32_t kIndexedLeast = 32;
 static_assert(kIndexedLeast > kGuessesMax + 1);
 
+// ---- finished answers, from which others of the same owner are guessed (finished_answers.h)
+
+// Tokens of an answer that are kept, its last ones: a long file. Copying them takes a microsecond.
+inline constexpr int32_t kAnswerTokensMax = 8192;
+// A shorter one is hardly worth a place.
+inline constexpr int32_t kAnswerTokensMin = 8;
+// Parts of the answers of one owner and cache domain, all of which a search looks at: 32,768
+// tokens, some 130 answers of ordinary length.
+inline constexpr int32_t kAnswerPartsMax = 16;
+// Bytes of the answers of one owner (ten such texts, each with a salt of its own), and of all:
+// eight owners that have as much as they may.
+inline constexpr int64_t kAnswersBytesOfOwner = int64_t{4} << 20;
+inline constexpr int64_t kAnswersBytesMax = int64_t{32} << 20;
+// An owner's answers go when it has kept none for so long: whoever works with a service asks again
+// within the hour.
+inline constexpr Duration kAnswersKept = std::chrono::hours(1);
+// Tokens that are indexed in a step, and what its searches may look at, where a table of a part
+// counts 1 and an entry of it 3: together 20 us where all of it comes from memory, 5 us where it is
+// in the caches (bench "AnswersInStep").
+inline constexpr int32_t kAnswersIndexedInStep = 512;
+inline constexpr int32_t kAnswerLooksInStep = 192;
+inline constexpr int32_t kLooksOfEntry = 3;
+
 // The words of a worker about a grammar that leaves no token: a place and a rule's name.
 inline constexpr size_t kUndrawnBytesMax = 1024;
 // Numeric faults of one step whose requests get to know the layer; as many as workers trace. Others

@@ -37,6 +37,10 @@ struct Request {
   Hash128 tenant;
   // As a number, which has an order.
   absl::uint128 tenant_id() const { return absl::MakeUint128(tenant.high, tenant.low); }
+  // Whose it is: the tenant, or of a request that names none the host that it came from, hashed.
+  // Its answer may serve guesses for that owner's requests (steps/finished_answers.h). Zero:
+  // nobody's.
+  Hash128 owner;
   // The id of the first of several outputs of one request, which names the group. They share the
   // prompt's KV blocks, so they are served by one pipeline, and they arrive as one event. 0: the
   // only output.

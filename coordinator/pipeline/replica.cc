@@ -46,7 +46,8 @@ void FillCacheStatus(const KvCache& cache, v1::PipelineStatus* status) {
 }  // namespace
 
 Replica::Replica(PipelineId id, const EngineOptions* options, Membership* membership,
-                 Epoch* last_epoch, const ShardCheck* check, KvDirectory* directory)
+                 Epoch* last_epoch, const ShardCheck* check, KvDirectory* directory,
+                 FinishedAnswers* answers)
     : pipeline(id, options, membership, last_epoch, check),
       scheduler(SchedulerOptionsOf(*options), options->enable_prefix_caching ? directory : nullptr,
                 id),
@@ -54,6 +55,7 @@ Replica::Replica(PipelineId id, const EngineOptions* options, Membership* member
                     options->max_batch_tokens)) {
   scheduler.TimeBy(&pipeline.times());
   scheduler.GuessBy(options->guess_source != nullptr ? options->guess_source : &lookup);
+  scheduler.GuessBy(answers, GuessOrigin::kAnswers);
 }
 
 void Replica::FillStatus(Instant now, v1::PipelineStatus* status) const {

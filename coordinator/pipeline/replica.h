@@ -13,6 +13,7 @@
 #include "coordinator/fleet/membership.h"
 #include "coordinator/kv/kv_directory.h"
 #include "coordinator/pipeline/pipeline.h"
+#include "coordinator/steps/finished_answers.h"
 #include "coordinator/steps/prompt_lookup.h"
 #include "coordinator/steps/scheduler.h"
 #include "coordinator/steps/step_rate.h"
@@ -24,7 +25,7 @@ struct Replica {
   // REQUIRES: the objects pointed at outlive the replica. `last_epoch` is the counter that all
   // pipelines share.
   Replica(PipelineId id, const EngineOptions* options, Membership* membership, Epoch* last_epoch,
-          const ShardCheck* check, KvDirectory* directory);
+          const ShardCheck* check, KvDirectory* directory, FinishedAnswers* answers);
 
   PipelineId id() const { return pipeline.id(); }
   // The scheduler's epoch is open exactly while this is true.

@@ -11,7 +11,7 @@ class RetiringTest : public testing::Test {
  protected:
   RetiringTest() {
     replicas_.push_back(std::make_unique<Replica>(PipelineId(0), &options_, fleet_.membership(),
-                                                  &epoch_, &check_, &directory_));
+                                                  &epoch_, &check_, &directory_, &answers_));
     accepting_ = retiring_.Add();
   }
   const Replica& replica() const { return *replicas_.front(); }
@@ -21,6 +21,7 @@ class RetiringTest : public testing::Test {
   Fleet fleet_{&options_};
   ShardCheck check_{&options_};
   KvDirectory directory_{{.model_fingerprint = "print", .dtype = "bf16"}};
+  FinishedAnswers answers_;
   Epoch epoch_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   Retiring retiring_{&fleet_, &replicas_};

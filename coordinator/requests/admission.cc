@@ -328,8 +328,16 @@ void Admission::EndAll(std::vector<Action>* actions) {
 void Admission::End(Sequence* sequence, FinishCause cause, absl::Status status,
                     std::vector<Action>* actions) {
   Unbind(sequence);
+  if (status.ok()) KeepAnswer(*sequence);
   recoveries_.Forget(sequence->recovery);
   requests_.Finish(sequence, cause, std::move(status), actions);
+}
+
+// For guesses of what comes after it, from those who may share its prefixes and take part in that.
+void Admission::KeepAnswer(const Sequence& sequence) {
+  if (answers_ == nullptr || !options_->enable_prefix_caching) return;
+  if (sequence.request.guesses_max.value_or(options_->guesses_max) == 0) return;
+  answers_->Keep(sequence);
 }
 
 // It gives back its place, in the queue or on a pipeline.

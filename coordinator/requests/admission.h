@@ -41,6 +41,7 @@
 #include "coordinator/requests/router.h"
 #include "coordinator/requests/stranded.h"
 #include "coordinator/requests/suspects.h"
+#include "coordinator/steps/finished_answers.h"
 #include "coordinator/steps_due.h"
 #include "tutti/v1/cluster.pb.h"
 
@@ -51,12 +52,14 @@ absl::Status TakenOver();
 
 class Admission {
  public:
-  // REQUIRES: all three outlive this. `steps_due` gets every pipeline whose sequences come or go
-  // here.
-  Admission(const EngineOptions* options, const KvDirectory* directory, StepsDue* steps_due)
+  // REQUIRES: all outlive this. `steps_due` gets every pipeline whose sequences come or go here,
+  // `answers` what ends well; null: nothing is kept.
+  Admission(const EngineOptions* options, const KvDirectory* directory, StepsDue* steps_due,
+            FinishedAnswers* answers = nullptr)
       : options_(options),
         directory_(directory),
         steps_due_(steps_due),
+        answers_(answers),
         stranded_(options->recovery_timeout),
         suspects_(&targets_, options->prefix_key) {}
 
@@ -185,10 +188,12 @@ class Admission {
   size_t Route(const Sequence& sequence) const;
   void Bind(Sequence* sequence, size_t target);
   void Unbind(Sequence* sequence);
+  void KeepAnswer(const Sequence& sequence);
 
   const EngineOptions* const options_;
   const KvDirectory* const directory_;
   StepsDue* const steps_due_;
+  FinishedAnswers* const answers_;
   std::vector<AdmissionTarget> targets_;  // by pipeline id
   RequestTable requests_;
   PlacePace pace_;

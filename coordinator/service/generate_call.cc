@@ -135,6 +135,7 @@ absl::Status GenerationService::Enter(BuiltCall call,
   if (!call.charge.Resize(HeldBytes(built))) {
     return door::Overloaded("the coordinator holds as many prompts for this client as it may now");
   }
+  built.request.owner = tenants_.HashOwner(built.request.tenant, stream->client());
   const int32_t n = built.n;
   const RequestId first(next_request_.fetch_add(static_cast<uint64_t>(n)));
   built.request.id = first;
@@ -180,8 +181,7 @@ absl::Status GenerationService::Begin(const std::string& name, BuiltRequest* bui
     SetSeed(std::nullopt, built);
     return Open(std::nullopt, built, std::move(beginning), stream);
   }
-  const RunningRequests::Name full{
-      .owner = tenants_.HashOwner(built->request.tenant, stream->client()), .id = name};
+  const RunningRequests::Name full{.owner = built->request.owner, .id = name};
   // Until the engine has the request.
   const MutexLock lock(named_->mutex());
   TUTTI_ASSIGN_OR_RETURN(const std::optional<RunningRequests::Running> taken_over,
