@@ -54,6 +54,7 @@ TEST(SimulationTest, EverySeedKeepsThePromises) {
     sum.right_guesses += report.right_guesses;
     sum.drafts += report.drafts;
     sum.right_drafts += report.right_drafts;
+    sum.right_of_answers += report.right_of_answers;
   }
   const std::string text = absl::StrCat(
       last - first + 1, " seeds: ", sum.requests, " requests, ", sum.ended_well, " ended well, ",
@@ -61,7 +62,8 @@ TEST(SimulationTest, EverySeedKeepsThePromises) {
       sum.hit_tokens, " tokens found cached, ", sum.evictions, " evictions, ", sum.epochs,
       " epochs, ", sum.stale_frames, " stale frames, ", sum.exchanges, " exchanges of ranks, ",
       sum.rebuilt_tokens, " tokens rebuilt, ", sum.right_guesses, " of ", sum.guesses,
-      " guesses right, ", sum.right_drafts, " of ", sum.drafts, " by a draft model");
+      " guesses right, ", sum.right_drafts, " of ", sum.drafts, " by a draft model, ",
+      sum.right_of_answers, " from finished answers");
   RecordProperty("summary", text);
   printf("%s\n", text.c_str());
   if (only > 0 || last < kSeeds) return;
@@ -79,6 +81,7 @@ TEST(SimulationTest, EverySeedKeepsThePromises) {
   EXPECT_GT(sum.guesses - sum.right_guesses, last * 8);
   EXPECT_GT(sum.right_drafts, last * 2);
   EXPECT_GT(sum.drafts - sum.right_drafts, last * 2);
+  EXPECT_GT(sum.right_of_answers, last / 4);
 }
 
 // Seeds beyond those above that found something once: steps that a slowed worker takes seconds for;

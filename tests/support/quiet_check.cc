@@ -14,6 +14,7 @@ void CheckQuiet(const v1::GetStatusResponse& status, const SimClients& clients,
     report->evictions += pipeline.evictions();
     report->rebuilt_tokens += pipeline.rebuilt_tokens();
     for (const v1::GuessSourceStatus& source : pipeline.guess_sources()) {
+      if (source.source() == "answers") report->right_of_answers += source.right_tokens();
       if (source.source() != "draft") continue;
       report->drafts += source.guessed_tokens();
       report->right_drafts += source.right_tokens();

@@ -20,6 +20,7 @@ constexpr uint64_t kSharedStream = 100;
 constexpr int64_t kSimOutputsMax = 6;
 // Limits on what is drawn have randomness of their own.
 constexpr uint64_t kMaskStream = 200, kGrammarStream = 300, kGuessStream = 400;
+constexpr uint64_t kRepeatStream = 500;
 constexpr Duration kDeadlineSlack = std::chrono::milliseconds(5);
 
 std::string Name(RequestId request) { return absl::StrCat("request ", request.value()); }
@@ -36,7 +37,8 @@ SimClients::SimClients(const SimOptions* options, SimQueue* queue, EventCallback
       random_(options->seed, /*stream=*/2),
       masks_(options->seed, kMaskStream),
       grammars_(options->seed, kGrammarStream),
-      guesses_(options->seed, kGuessStream) {}
+      guesses_(options->seed, kGuessStream),
+      repeats_(options->seed, kRepeatStream) {}
 
 SimClients::Client SimClients::Draw() {
   Client client;
@@ -69,6 +71,7 @@ SimClients::Client SimClients::Draw() {
   if (random_.Chance(0.1)) client.stop_after = static_cast<int32_t>(random_.Between(1, 8));
   client.right = OracleOutput(request.prompt, request.max_tokens, request.stop_token_ids,
                               request.sampling, options_->num_layers, kSimVocab);
+  Repeat(&client);
   return client;
 }
 

@@ -95,6 +95,8 @@ class SimClients {
   int32_t MostCached(const Client& client, RequestId id) const;
 
   Client Draw();
+  // It may ask what somebody has asked before, of whatever tenant; the answer is the same.
+  void Repeat(Client* client);
   // The outputs of one request arrive at once.
   void Arrive(std::vector<Client> outputs, RequestId taken_over = RequestId(),
               int32_t taken_over_outputs = 0);
@@ -112,7 +114,8 @@ class SimClients {
   const EventCallback to_engine_;
   const FailCallback fail_;
   const SimDeaths* const deaths_;
-  Random random_, masks_, grammars_, guesses_;
+  Random random_, masks_, grammars_, guesses_, repeats_;
+  std::vector<Client> drawn_;  // that may be repeated
   // A conversation so far: a prompt and its right answer.
   struct Conversation {
     int32_t tenant = 0;

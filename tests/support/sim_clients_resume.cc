@@ -1,10 +1,36 @@
-// Clients of a simulated cluster that come again with what they have of an answer.
+// Clients of a simulated cluster that come again: with what they have of an answer, or with what
+// was asked before.
 #include <algorithm>
 #include <utility>
 
 #include "tests/support/sim_clients.h"
 
 namespace tutti::tests {
+namespace {
+
+constexpr uint64_t kOwnerMark = 7;
+
+}  // namespace
+
+void SimClients::Repeat(Client* client) {
+  coordinator::Request& request = client->request;
+  const uint64_t asker = request.tenant.low;
+  if (asker > 0) request.owner = {asker, kOwnerMark};
+  if (request.sampling.top_k() != 0) return;  // of a killer there is one
+  if (drawn_.empty() || !repeats_.Chance(options_->repeat_chance)) {
+    drawn_.push_back(*client);
+    return;
+  }
+  const Client& before =
+      drawn_[static_cast<size_t>(repeats_.Between(0, static_cast<int64_t>(drawn_.size()) - 1))];
+  request.prompt = before.request.prompt;
+  request.max_tokens = before.request.max_tokens;
+  request.sampling = before.request.sampling;
+  request.stop_token_ids = before.request.stop_token_ids;
+  client->right = before.right;
+  // Most answers have ended by then.
+  client->not_before = options_->arrivals_over / 2;
+}
 
 // The request of a client that has had some of an answer.
 SimClients::Client SimClients::GoOn(RequestId id, bool take_over) {

@@ -100,6 +100,7 @@ void DrawGuesses(SimOptions* options) {
   options->guesses_max = static_cast<int32_t>(random.Between(1, coordinator::kGuessesMax));
   options->guess_right_chance = random.Chance(0.2) ? 1 : random.Uniform();
   if (random.Chance(0.7)) options->guesses_stretch = 100;
+  if (random.Chance(0.5)) options->repeat_chance = random.Uniform();
 }
 
 // A good draft model and a bad one, one for short texts, and one beside other guesses.
@@ -234,8 +235,9 @@ std::string SimOptions::Text() const {
       partial_recompute ? absl::StrCat(", rows kept ", kept_rows_bytes) : ", none kept", ", batch ",
       max_batch_tokens, ", chunk ", chunk_tokens, ", target ", Milliseconds(itl_target), " ms, ",
       guesses_max, " guesses, right with ", guess_right_chance, ", ", drafts_max,
-      " drafts, right with ", draft.right_chance, ", ", max_sequences, " sequences, ", num_requests,
-      " requests, ", faults, " faults, ", stalls, " stalls, ", resets, " resets",
+      " drafts, right with ", draft.right_chance, ", repeated with ", repeat_chance, ", ",
+      max_sequences, " sequences, ", num_requests, " requests, ", faults, " faults, ", stalls,
+      " stalls, ", resets, " resets",
       takeover_after > Duration::zero()
           ? absl::StrCat(", taken over after ", Milliseconds(takeover_after), " ms")
           : "");

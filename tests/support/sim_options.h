@@ -54,7 +54,8 @@ struct SimOptions {
   // the model itself would say, and tokens of a sequence that it can have. 0: there is none.
   int32_t drafts_max = 0;
   OracleDraft draft;
-  Duration draft_pass{};  // time that it takes for one token
+  Duration draft_pass{};     // time that it takes for one token
+  double repeat_chance = 0;  // of a request that somebody has made before
 
   // The load.
   int32_t num_requests = 20;

@@ -25,8 +25,9 @@ struct SimReport {
   uint64_t right_guesses = 0;
   uint64_t drafts = 0;  // of them, those of the draft model
   uint64_t right_drafts = 0;
-  int64_t plan_bytes = 0;  // of the largest
-  uint64_t trace = 0;      // a digest of everything the engine did
+  uint64_t right_of_answers = 0;  // of them, those of finished answers
+  int64_t plan_bytes = 0;         // of the largest
+  uint64_t trace = 0;             // a digest of everything the engine did
 };
 
 }  // namespace tutti::tests
