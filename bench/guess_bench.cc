@@ -1,9 +1,11 @@
 // What guessing costs the engine in a step. One question to the prompt lookup, for a text that is
 // indexed already and has grown by a token, in texts where nothing is found, where much is, and
-// where every place looks alike; and a whole plan, with guesses and without.
+// where every place looks alike; the same of finished answers, all questions of a step together;
+// and a whole plan, with guesses and without.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "base/random.h"
 #include "coordinator/limits.h"
 #include "coordinator/sequence.h"
+#include "coordinator/steps/finished_answers.h"
 #include "coordinator/steps/prompt_lookup.h"
 #include "coordinator/steps/scheduler.h"
 
@@ -76,6 +79,71 @@ void FirstQuestions(benchmark::State& state) {
   state.SetItemsProcessed(questions);
 }
 BENCHMARK(FirstQuestions)->ArgName("tokens")->Arg(2000)->Arg(100'000);
+
+// So many sequences ask for what follows, in a step that indexes as much as it may, where their
+// owner's answers are as many as are kept. Vocabulary 2: no place has more than three equal tokens
+// before it, and all look alike. `cold`: other work has driven the answers out of the caches.
+void AnswersInStep(benchmark::State& state) {
+  const int64_t sequences = state.range(0);
+  const int64_t vocabulary = state.range(1);
+  coordinator::FinishedAnswers answers;
+  coordinator::Sequence kept = TextOf(coordinator::kAnswerTokensMax, vocabulary);
+  kept.request.owner = {1, 1};
+  if (vocabulary == 2) {
+    for (size_t i = 0; i < kept.tokens.size(); i += 4) kept.tokens[i] = static_cast<TokenId>(i + 2);
+    for (size_t i = 0; i < kept.tokens.size(); ++i) {
+      if (i % 4 != 0) kept.tokens[i] = 1;
+    }
+  }
+  for (int i = 0; i < 8; ++i) answers.Keep(kept);
+  while (answers.unindexed() > 0) answers.BeginStep();
+  std::vector<coordinator::Sequence> asking;
+  Random random(8);
+  for (int64_t i = 0; i < sequences; ++i) {
+    const int64_t size = random.Between(100, kept.total());
+    asking.push_back(kept);
+    asking.back().tokens.resize(static_cast<size_t>(size));
+    if (vocabulary == 2) asking.back().tokens.insert(asking.back().tokens.end(), {0, 1, 1, 1});
+  }
+  std::vector<std::byte> others(state.range(2) != 0 ? size_t{64} << 20 : 1);
+  std::vector<TokenId> guesses;
+  int64_t sum = 0;
+  for (auto _ : state) {
+    if (answers.unindexed() == 0) answers.Keep(kept);
+    for (size_t i = 0; i < others.size(); i += 64) others[i] ^= std::byte{1};
+    for (const coordinator::Sequence& sequence : asking) {
+      sum += sequence.tokens[sequence.tokens.size() - 32] + sequence.tokens.back();
+    }
+    guesses.clear();
+    const auto begin = std::chrono::steady_clock::now();
+    answers.BeginStep();
+    for (const coordinator::Sequence& sequence : asking) {
+      answers.Guess(sequence, coordinator::kGuessesMax, &guesses);
+    }
+    state.SetIterationTime(Seconds(std::chrono::steady_clock::now() - begin));
+  }
+  benchmark::DoNotOptimize(sum);
+  state.counters["guesses"] = static_cast<double>(guesses.size());
+}
+BENCHMARK(AnswersInStep)
+    ->ArgNames({"sequences", "vocabulary", "cold"})
+    ->ArgsProduct({{1, 32}, {1, 2, 8, 100'000}, {0, 1}})
+    ->Iterations(500)
+    ->UseManualTime();
+
+// An answer of so many tokens ends.
+void KeepAnswer(benchmark::State& state) {
+  coordinator::FinishedAnswers answers;
+  coordinator::Sequence kept = TextOf(state.range(0), 100'000);
+  kept.request.owner = {1, 1};
+  for (auto _ : state) {
+    answers.Keep(kept);
+    state.PauseTiming();
+    while (answers.unindexed() > 0) answers.BeginStep();
+    state.ResumeTiming();
+  }
+}
+BENCHMARK(KeepAnswer)->ArgName("tokens")->Arg(250)->Arg(8192)->Iterations(5000);
 
 placement::StagePlacement UnknownStage() {
   placement::StagePlacement stage;

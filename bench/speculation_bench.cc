@@ -87,7 +87,10 @@ class Bench {
                                       .max_batch_tokens = kBatchTokens,
                                       .max_sequences = all_streams(),
                                       .guesses_max = guesses ? coordinator::kGuessesMax : 0});
+    coordinator::FinishedAnswers answers;
+    KeepBefore(script, &answers);
     scheduler.GuessBy(&lookup);
+    scheduler.GuessBy(&answers, coordinator::GuessOrigin::kAnswers);
     if (!options_.any_time) scheduler.TimeBy(&times);
     scheduler.BeginEpoch(options_.stages, blocks_);
     MakeTables(script);
@@ -162,6 +165,7 @@ class Bench {
     for (int i = 1; i <= all_streams(); ++i) {
       auto& sequence = sequences.emplace_back(std::make_unique<coordinator::Sequence>());
       sequence->request.id = RequestId(static_cast<uint64_t>(i));
+      sequence->request.owner = kScriptOwner;
       sequence->request.max_tokens = static_cast<int32_t>(script.answer.size());
       if (i > options_.streams) sequence->request.guesses_max = 0;
       sequence->arrival = static_cast<uint64_t>(i);

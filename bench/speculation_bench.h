@@ -16,8 +16,8 @@ namespace tutti::bench {
 
 struct SpeculationBenchOptions {
   std::string model;
-  // A JSON object in each line: {"name": …, "prompt": TEXT, "answer": TEXT}. The streams of a run
-  // have the same.
+  // A JSON object in each line: {"name": …, "prompt": TEXT, "answer": TEXT}, and perhaps "before":
+  // TEXT, an answer of the same owner that has ended. The streams of a run have the same.
   std::string script;
   int threads = 0;  // 0: every CPU this process may use
   int streams = 1;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
 #include "coordinator/sequence.h"
+#include "coordinator/steps/guess_sources.h"
 #include "coordinator/steps/prompt_lookup.h"
 #include "nlohmann/json.hpp"
 #include "text/tokenizer.h"
@@ -27,9 +28,10 @@ absl::StatusOr<std::vector<Script>> ReadScripts(const std::string& file, const s
                  ? json[key].get<std::string>()
                  : std::string();
     };
-    Script script{.name = text("name"), .prompt = {}, .answer = {}};
+    Script script{.name = text("name"), .prompt = {}, .answer = {}, .before = {}};
     TUTTI_ASSIGN_OR_RETURN(script.prompt, tokenizer->Encode(text("prompt")));
     TUTTI_ASSIGN_OR_RETURN(script.answer, tokenizer->Encode(text("answer")));
+    TUTTI_ASSIGN_OR_RETURN(script.before, tokenizer->Encode(text("before")));
     const auto most = static_cast<size_t>(answer_tokens_max);
     if (most > 0 && script.answer.size() > most) script.answer.resize(most);
     if (script.prompt.empty() || script.answer.size() < 2) {
@@ -43,27 +45,38 @@ absl::StatusOr<std::vector<Script>> ReadScripts(const std::string& file, const s
   return scripts;
 }
 
-// The answer's tokens that lookup and pace guess right, were there time for all, and all guesses.
+void KeepBefore(const Script& script, coordinator::FinishedAnswers* answers) {
+  coordinator::Sequence before;
+  before.request.owner = kScriptOwner;
+  before.tokens = script.before;
+  answers->Keep(before);
+  while (answers->unindexed() > 0) answers->BeginStep();
+}
+
 std::pair<int64_t, int64_t> CountOffline(const Script& script) {
   coordinator::PromptLookup lookup(coordinator::kLookupBytesOfAll);
+  coordinator::FinishedAnswers answers;
+  KeepBefore(script, &answers);
+  coordinator::GuessSources sources;
+  sources.Use(coordinator::GuessOrigin::kText, &lookup);
+  sources.Use(coordinator::GuessOrigin::kAnswers, &answers);
   coordinator::Sequence sequence;
   sequence.request.id = RequestId(1);
+  sequence.request.owner = kScriptOwner;
   sequence.tokens = script.prompt;
   sequence.tokens.push_back(script.answer[0]);
   const auto size = static_cast<int32_t>(script.answer.size());
   int64_t right = 0;
   int64_t guessed = 0;
   for (int32_t have = 1; have < size;) {
-    const int32_t most = std::min(size - have - 1, coordinator::kGuessesMax);
-    const int32_t wanted =
-        most <= 0 ? 0 : std::min(most, sequence.PaceOf(coordinator::GuessOrigin::kText).Next());
+    const int32_t most = std::max(0, std::min(size - have - 1, coordinator::kGuessesMax));
     std::vector<TokenId> guesses;
-    lookup.BeginStep();
-    if (wanted > 0) lookup.Guess(sequence, wanted, &guesses);
+    sources.BeginStep();
+    const auto origin = sources.Guess(&sequence, {most, most, 0}, &guesses);
     const auto count = static_cast<int32_t>(guesses.size());
     int32_t equal = 0;
     while (equal < count && guesses[equal] == script.answer[have + equal]) ++equal;
-    if (count > 0) sequence.PaceOf(coordinator::GuessOrigin::kText).OnVerified(count, equal);
+    if (origin.has_value()) sequence.PaceOf(*origin).OnVerified(count, equal);
     right += equal;
     guessed += count;
     for (const int32_t end = have + equal + 1; have < end; ++have) {
