@@ -172,8 +172,9 @@ absl::Status Membership::Check(const v1::Hello& hello) const {
   const int64_t memory_min = options_.memory_bytes_min[static_cast<size_t>(DeviceKindOf(hello))];
   if (hello.memory_bytes() < memory_min) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the worker offers ", hello.memory_bytes(),
-                     " bytes of memory; the smallest stage of this model needs ", memory_min));
+        absl::StrCat("the worker offers ", FormatBytes(hello.memory_bytes()),
+                     " of memory; the smallest stage of this model needs ", FormatBytes(memory_min),
+                     " (give the worker more with --memory; `tutti up`: --memory-per-worker)"));
   }
   TUTTI_RETURN_IF_ERROR(CheckSpeed(hello.read_bytes_per_second(), hello.flops_per_second()));
   if (!Within(hello.speed_others_share(), 0, 1)) {

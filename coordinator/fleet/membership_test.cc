@@ -94,10 +94,11 @@ TEST(MembershipTest, SaysWhatDiffersWithBothValues) {
   EXPECT_THAT(refusal([](auto* h) { h->set_purpose(v1::LINK_PURPOSE_ACTIVATION); }),
               HasSubstr("control"));
   EXPECT_THAT(refusal([](auto* h) { h->set_memory_bytes(999); }),
-              HasSubstr("offers 999 bytes of memory; the smallest stage of this model needs 1000"));
+              HasSubstr("offers 999 B of memory; the smallest stage of this model needs 1000 B (give "
+                        "the worker more with --memory; `tutti up`: --memory-per-worker)"));
   EXPECT_THAT(refusal([](auto* h) { h->set_memory_bytes(-1); }), HasSubstr("RESOURCE_EXHAUSTED"));
   EXPECT_THAT(refusal([](auto* h) { h->set_device_kind(v1::DEVICE_KIND_CUDA); }),
-              HasSubstr("offers 1000 bytes of memory; the smallest stage of this model needs 2000"))
+              HasSubstr("offers 1000 B of memory; the smallest stage of this model needs 2.0 KiB"))
       << "a GPU needs more";
   EXPECT_THAT(refusal([](auto* h) { h->set_device_kind(static_cast<v1::DeviceKind>(7)); }),
               HasSubstr("device_kind is 7"));

@@ -115,7 +115,7 @@ print([line for line in text.splitlines() if line.startswith("tutti_gateway_coor
             2, "--device", "cpu", "--workers", "2", "--tensor-parallel-size", "2", "--pipeline-parallel-size", "2"))
 
     def test_ends_where_no_pipeline_can_form(self):
-        for memory, words in (("1MiB", "the worker offers 1048576 bytes of memory"), ("12MiB", "the model does not fit")):
+        for memory, words in (("1MiB", "the worker offers 1.0 MiB of memory"), ("12MiB", "the model does not fit")):
             said = self.refusal(1, "--device", "cpu", "--memory-per-worker", memory, "--http", "off")
             self.assertIn("no pipeline can be formed", said)
             self.assertIn(words, said)
