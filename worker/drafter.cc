@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/fail_point.h"
 
 namespace tutti::worker {
 namespace {
@@ -73,7 +74,9 @@ bool Drafter::Put(TokenId id, Text* text) const {
 // What is cut was drawn, by the target or here, so it is of the output.
 void Drafter::CutTo(int32_t tokens, Text* text) const {
   while (static_cast<int32_t>(text->state.tokens.size()) > tokens) text->state.TakeBack();
-  text->computed = std::min(text->computed, tokens);
+  if (!TUTTI_FAIL_POINT("worker.keep_wrong_drafts")) {
+    text->computed = std::min(text->computed, tokens);
+  }
   const auto whole = static_cast<size_t>(tokens / limits_.block_size);
   text->names.resize(std::min(text->names.size(), whole));
 }

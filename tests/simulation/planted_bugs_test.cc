@@ -65,6 +65,8 @@ const std::vector<Case>& Cases() {
       {.name = "KeepDrafts", .fail_point = "coordinator.keep_drafts"},
       {.name = "ShiftDrafts", .fail_point = "coordinator.shift_drafts"},
       {.name = "DraftsUnverified", .fail_point = "coordinator.drafts_unverified"},
+      {.name = "KeepWrongDrafts", .fail_point = "worker.keep_wrong_drafts"},
+      {.name = "BelieveAnyBlock", .fail_point = "worker.believe_any_block"},
       {.name = "StaleExchange", .oracle = {.stale_exchange = true}},
       {.name = "StaleSampling", .oracle = {.stale_sampling = true}},
       {.name = "ShortContext", .oracle = {.short_context = true}}};

@@ -85,21 +85,44 @@ std::vector<OracleCount> Count(const std::vector<TokenId>& tokens, size_t prompt
   return list;
 }
 
+// The entries of a context, and the last layer's output at its end.
+class Context {
+ public:
+  explicit Context(int64_t num_layers) : entries_(static_cast<size_t>(num_layers)) {}
+
+  uint64_t Add(TokenId token) {
+    uint64_t x = OracleEmbed(token);
+    for (size_t layer = 0; layer < entries_.size(); ++layer) {
+      std::vector<uint64_t>& entries = entries_[layer];
+      entries.push_back(
+          OracleEntry(static_cast<int64_t>(layer), x, static_cast<int64_t>(entries.size())));
+      for (const uint64_t entry : entries) x = OracleAttend(x, entry);
+    }
+    return x;
+  }
+
+ private:
+  std::vector<std::vector<uint64_t>> entries_;  // [layers][positions]
+};
+
 }  // namespace
+
+uint64_t OracleContext(std::span<const TokenId> tokens, int64_t num_layers) {
+  Context context(num_layers);
+  uint64_t x = 0;
+  for (const TokenId token : tokens) x = context.Add(token);
+  return x;
+}
 
 std::vector<v1::SampledToken> OracleOutput(const std::vector<TokenId>& prompt, int32_t max_tokens,
                                            const std::vector<TokenId>& stop_token_ids,
                                            const v1::SequenceSampling& sampling, int64_t num_layers,
                                            int32_t vocab_size) {
   std::vector<TokenId> tokens = prompt;
-  std::vector<std::vector<uint64_t>> entries(num_layers);
+  Context context(num_layers);
   std::vector<v1::SampledToken> output;
   for (size_t position = 0;; ++position) {
-    uint64_t x = OracleEmbed(tokens[position]);
-    for (int64_t layer = 0; layer < num_layers; ++layer) {
-      entries[layer].push_back(OracleEntry(layer, x, static_cast<int64_t>(position)));
-      for (const uint64_t entry : entries[layer]) x = OracleAttend(x, entry);
-    }
+    const uint64_t x = context.Add(tokens[position]);
     if (position + 1 < tokens.size()) continue;
     const auto so_far = std::span(tokens).subspan(prompt.size());
     output.push_back(OracleSample(x, static_cast<int32_t>(tokens.size()),

@@ -72,6 +72,9 @@ v1::SampledToken OracleSample(uint64_t digest, int32_t position, uint64_t counts
                               std::span<const TokenId> output, const v1::SequenceSampling& sampling,
                               int32_t vocab_size, const OracleAllowed& by_grammar = {});
 
+// The last layer's output at the end of a context.
+uint64_t OracleContext(std::span<const TokenId> tokens, int64_t num_layers);
+
 // The right output: up to max_tokens tokens, ending with a stop token or with token -1 (poisoned).
 std::vector<v1::SampledToken> OracleOutput(const std::vector<TokenId>& prompt, int32_t max_tokens,
                                            const std::vector<TokenId>& stop_token_ids,

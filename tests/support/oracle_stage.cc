@@ -47,7 +47,7 @@ OracleStage::OracleStage(const v1::AssignShard& shard, int32_t vocab_size, Oracl
       dies_(dies),
       entries_(int64_t{shard.num_layers()} * shard.num_blocks() * shard.block_size()) {}
 
-void OracleStage::AddDraft(const OracleDraft& draft) {
+void OracleStage::AddDraft(const OracleDraft& draft, bool* strays) {
   v1::AssignShard whole = shard_;
   whole.set_draft(false);
   whole.set_stage(0);
@@ -58,6 +58,7 @@ void OracleStage::AddDraft(const OracleDraft& draft) {
   whole.set_has_embedding(true);
   draft_ = std::make_unique<OracleStage>(whole, vocab_size_, OracleBugs{});
   draft_->right_chance_ = draft.right_chance;
+  draft_->strays_ = strays;
   draft_max_model_len_ = draft.max_model_len;
 }
 
@@ -160,6 +161,9 @@ v1::SampledToken OracleStage::SampleRow(const worker::Batch& batch, const worker
       OracleSample(x_[row.row], static_cast<int32_t>(tokens.size()), CountsDigest(*row.sequence),
                    output, sampling, vocab_size_, AllowedBy(*row.sequence, vocab_size_));
   token.set_sequence(row.sequence->id.value());
+  if (strays_ != nullptr && x_[row.row] != OracleContext(tokens, shard_.num_layers())) {
+    *strays_ = true;
+  }
   if (right_chance_ < 1) {
     const uint64_t bits = Digest(row.sequence->sampling.seed() + 5, tokens.size());
     if (static_cast<double>(bits >> 11) * 0x1p-53 >= right_chance_) {

@@ -37,8 +37,9 @@ class OracleStage : public worker::StageRunner {
   // `dies`, when the step was of a request that brings workers down (kOracleKillerTopK).
   OracleStage(const v1::AssignShard& shard, int32_t vocab_size, OracleBugs bugs,
               uint64_t* step_digest = nullptr, bool* dies = nullptr);
-  // Of a shard with a draft model.
-  void AddDraft(const OracleDraft& draft);
+  // Of a shard with a draft model. `strays` is set when that draws from another context than its
+  // sequence's: the tokens that it says change nothing, so that nobody else would notice.
+  void AddDraft(const OracleDraft& draft, bool* strays);
 
   worker::ShardMemory memory() const override;
   int64_t activation_row_bytes() const override { return sizeof(uint64_t); }
@@ -62,6 +63,7 @@ class OracleStage : public worker::StageRunner {
   double right_chance_ = 1;  // less of a draft model
   std::unique_ptr<OracleStage> draft_;
   int32_t draft_max_model_len_ = 0;
+  bool* strays_ = nullptr;  // of a draft model
   uint64_t* const step_digest_;
   bool* const dies_;
   std::vector<uint64_t> entries_;                    // [layers, blocks, block_size]

@@ -47,7 +47,7 @@ void SimWorker::Start() {
     if (!SimComputes(*options_, id_, shard.numerics_class())) world_->Fail(id_ + " cannot do that");
     auto stage = std::make_unique<OracleStage>(shard, kSimVocab, options_->oracle_bugs,
                                                &step_digest_, &dies_);
-    if (shard.draft()) stage->AddDraft(options_->draft);
+    if (shard.draft()) stage->AddDraft(options_->draft, &strays_);
     return stage;
   };
   worker_ = std::make_unique<worker::StageWorker>(factory, this, queue_->clock());
@@ -279,6 +279,7 @@ void SimWorker::Pump() {
       inbox_.pop_front();
       time = Process(std::move(item));
     } else if (worker_->epoch() != failed_epoch_ && worker_->RunOneStep(nullptr)) {
+      if (strays_) world_->Fail(id_ + " has a draft model that strays from the text");
       if (std::exchange(dies_, false)) return Die();
       ranks_.BeginStep(step_digest_);
       time = StepTime();

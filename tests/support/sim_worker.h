@@ -160,6 +160,7 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   std::vector<Next> next_;
   SimRanks ranks_;
   bool dies_ = false;         // the last step run brought it down
+  bool strays_ = false;       // its draft model, from what a sequence says
   uint64_t step_digest_ = 0;  // of the last step run
   Epoch failed_epoch_;        // in which it gave up on another rank
   std::deque<Item> inbox_;
