@@ -65,6 +65,11 @@ Drafter::Text& Drafter::TextOf(const SequenceState& sequence) {
   return at->second;
 }
 
+bool Drafter::GoesOn(const v1::StepPlan& plan) {
+  return std::any_of(plan.scheduled().begin(), plan.scheduled().end(),
+                     [](const v1::ScheduledSequence& scheduled) { return scheduled.has_drafts(); });
+}
+
 bool Drafter::Put(TokenId id, Text* text) const {
   text->given_up = text->given_up || id < 0 || id >= model_->vocab_size();
   if (!text->given_up) text->state.Append(id);
@@ -225,6 +230,7 @@ absl::Status Drafter::GoOn(const v1::StepPlan& plan, const SequenceTable& table,
   while (std::any_of(going_.begin(), going_.end(), is_due)) {
     TUTTI_RETURN_IF_ERROR(RunPass(plan.step(), progress, begin));
   }
+  if (passes_ > 0 && batch_.sample_rows.empty()) model_->Await();
   return absl::OkStatus();
 }
 

@@ -56,9 +56,12 @@ class Drafter {
   // All of them: an epoch is over. What the blocks hold stays.
   void ForgetAll();
 
+  // Whether a step has sequences to go on with.
+  static bool GoesOn(const v1::StepPlan& plan);
+
   // Goes on with the sequences of a step whose plan has `drafts`.
   //   sampled  as StageRunner::Run fills it, one entry for each of the step's sample rows
-  // Changes nothing of the table. Errors are the runner's.
+  // Changes nothing of the table. Its device is through when this returns. Errors are the runner's.
   // REQUIRES: `table` has applied `plan`, which is valid
   absl::Status GoOn(const v1::StepPlan& plan, const SequenceTable& table,
                     std::span<const v1::SampledToken> sampled, const ProgressCallback& progress,

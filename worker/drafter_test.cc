@@ -42,6 +42,17 @@ TEST(DrafterTest, GoesOnBehindTheTokenThatWasDrawn) {
   EXPECT_EQ(result.done().compute_us(), 3000) << "steps do not take longer for it";
 }
 
+TEST(DrafterTest, ItsTimeIsItsOwnAlsoWhereNothingIsDrawn) {
+  DraftingWorker worker;
+  worker.Begin(1, Counting(1, 20));
+  for (int step = 0; step < 2; ++step) {
+    const v1::StepDone done = worker.Step({{.drafts = 0, .chunk = 10}}).done();
+    EXPECT_EQ(done.compute_us(), 3000);
+    EXPECT_EQ(done.draft_us(), 3000);
+    EXPECT_EQ(done.draft_passes(), 1);
+  }
+}
+
 TEST(DrafterTest, ComputesWhatItHasNotYet) {
   DraftingWorker worker;
   worker.Begin(1, {1, 2, 3});

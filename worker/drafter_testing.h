@@ -34,10 +34,17 @@ using NextToken = std::function<TokenId(TokenId)>;
 // sampled, all tokens of the sequence.
 class PagedCountingRunner : public StageRunner {
  public:
-  PagedCountingRunner(int32_t vocab_size, NextToken next, ManualClock* clock)
+  // A device that is through with what is begun when somebody waits for it, 3 ms for each Run.
+  struct Device {
+    ManualClock clock;
+    Duration begun{};
+    void Await() { clock.Advance(std::exchange(begun, {})); }
+  };
+
+  PagedCountingRunner(int32_t vocab_size, NextToken next, Device* device)
       : next_(std::move(next)),
         vocab_size_(vocab_size),
-        clock_(clock),
+        device_(device),
         slots_(kDraftBlocks * kDraftBlockSize, -1) {}
 
   ShardMemory memory() const override { return {10, 20, 30}; }
@@ -52,7 +59,7 @@ class PagedCountingRunner : public StageRunner {
   absl::Status Run(const Batch& batch, std::span<const std::byte>, std::span<std::byte>,
                    std::vector<v1::SampledToken>* sampled,
                    const ProgressCallback& progress) override {
-    clock_->Advance(std::chrono::milliseconds(3));
+    device_->begun += std::chrono::milliseconds(3);
     rows_of_passes.push_back(batch.rows);
     if (fails) return absl::InternalError("the device is gone");
     EXPECT_LE(batch.rows, kDraftBatchTokens);
@@ -65,8 +72,10 @@ class PagedCountingRunner : public StageRunner {
     }
     progress();
     for (const SampleRow& row : batch.sample_rows) Sample(batch, row, sampled);
+    if (!batch.sample_rows.empty()) Await();
     return absl::OkStatus();
   }
+  void Await() override { device_->Await(); }
 
   // Of each Run since the last look.
   std::vector<int32_t> PopRows() { return std::exchange(rows_of_passes, {}); }
@@ -106,7 +115,7 @@ class PagedCountingRunner : public StageRunner {
 
   const NextToken next_;
   const int32_t vocab_size_;
-  ManualClock* const clock_;
+  Device* const device_;
   std::vector<TokenId> slots_;
 };
 
@@ -123,16 +132,16 @@ struct TestedDraft {
 class DraftingWorker : private StageOutbox {
  public:
   explicit DraftingWorker(const TestedDraft& draft = {})
-      : draft(draft.vocab_size, draft.next, &clock_),
+      : draft(draft.vocab_size, draft.next, &device_),
         worker_(
             [this](const v1::AssignShard& shard,
                    const ShardProgressCallback&) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
-              auto runner = std::make_unique<PagedCountingRunner>(kVocab, OneMore, &clock_);
+              auto runner = std::make_unique<PagedCountingRunner>(kVocab, OneMore, &device_);
               target = runner.get();
               if (shard.draft()) runner->draft_model = draft_model_;
               return runner;
             },
-            this, &clock_),
+            this, &device_.clock),
         draft_model_{.runner = &this->draft, .max_model_len = draft.max_model_len},
         is_there_(draft.is_there) {
     BeginEpoch();
@@ -272,7 +281,7 @@ class DraftingWorker : private StageOutbox {
     sequence.tokens.push_back(token.token());
   }
 
-  ManualClock clock_;
+  PagedCountingRunner::Device device_;
 
  public:
   PagedCountingRunner draft;

@@ -108,6 +108,9 @@ class StageRunner {
   virtual absl::Status Run(const Batch& batch, std::span<const std::byte> input,
                            std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
                            const ProgressCallback& progress) = 0;
+  // Waits until the device is through with all that Run has begun: where nothing is sampled, Run
+  // does not wait. For whoever measures a time.
+  virtual void Await() {}
 };
 
 // Called while a shard loads, with bytes of weights loaded so far and in all.

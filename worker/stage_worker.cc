@@ -291,6 +291,8 @@ absl::Status StageWorker::RunStep(ReadyStep ready, const ProgressCallback& progr
   const Instant begin = clock_->Now();
   const Duration masks_before = runner_->mask_wait();
   TUTTI_RETURN_IF_ERROR(Compute(part, rows, progress, on_begin));
+  // What the device has still to do of the step is no time of the draft model.
+  if (drafter_.has_value() && Drafter::GoesOn(ready.plan)) runner_->Await();
   if (rows.in_on_device) row_channel_->Release();
   CollectFaults(std::move(ready.faults));
   ++progress_count_;

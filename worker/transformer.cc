@@ -89,6 +89,13 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
   return NameFaults(batch, input, progress);
 }
 
+void Transformer::Await() {
+  if (backend_->device() == kernels::Device()) return;
+  float first = 0;
+  backend_->Convert(scratch_.residual.Rows(0, 1).Columns(0, 1),
+                    HostView(&first, DType::kF32, 1, 1));
+}
+
 bool Transformer::InSlot(const std::byte* data) const {
   const auto within = [data](std::span<const std::byte> slots) {
     return !slots.empty() && data >= slots.data() && data < slots.data() + slots.size();

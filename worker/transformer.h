@@ -101,6 +101,7 @@ class Transformer : public StageRunner {
   absl::Status Run(const Batch& batch, std::span<const std::byte> input,
                    std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
                    const ProgressCallback& progress) override;
+  void Await() override;
 
   // The model that draft() tells.
   void set_draft(std::unique_ptr<Transformer> draft) { draft_ = std::move(draft); }
