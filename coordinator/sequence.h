@@ -49,6 +49,7 @@ struct Sequence {
     int32_t late = 0;      // times in a row that its token could not be drawn yet
     // What the draft model says may follow the known tokens; gone when the next step is planned.
     std::vector<TokenId> drafts;
+    int32_t draft_read = 0;  // tokens that the draft model should have read by then
   };
 
   // ---- constant after construction

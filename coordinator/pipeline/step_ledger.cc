@@ -55,11 +55,13 @@ uint64_t StepLedger::done_by_all() const {
 
 void StepLedger::OnSent(const v1::StepPlan& plan, Instant now) {
   CHECK(plan.step() == last_step_ + 1);
-  if (!busy()) busy_since_ = now;
+  const bool alone = !busy();
+  if (alone) busy_since_ = now;
   last_step_ = plan.step();
   rows_sent_ += plan.total_rows();
   sent_.push_back({.rows_up_to = rows_sent_, .load = LoadOf(plan), .rebuild = std::nullopt});
   SentStep& sent = sent_.back();
+  sent.alone = alone;
   if (plan.has_rebuild()) sent.rebuild = plan.rebuild();
   for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
     if (!scheduled.has_drafts()) continue;
@@ -100,16 +102,22 @@ absl::Status StepLedger::OnDone(size_t number, const v1::StepDone& done, Instant
       if (shards_[i].done_step + 1 == done.step()) shards_[i].work_since = now;
     }
   }
+  if (is_last && !busy()) {
+    busy_seconds_ += Seconds(now - busy_since_);
+    const SentStep& sent = sent_.back();
+    if (sent.alone && !sent.rebuild.has_value()) {
+      times_.OnWay(std::max(0.0, Seconds(now - busy_since_) - sent.computing));
+    }
+  }
   for (const uint64_t done_last = done_by_all(); first_sent_step_ < done_last; ++first_sent_step_) {
     sent_.pop_front();
   }
-  if (is_last && !busy()) busy_seconds_ += Seconds(now - busy_since_);
   return absl::OkStatus();
 }
 
 void StepLedger::CountTimes(size_t number, const v1::StepDone& done, Instant now) {
   Shard& shard = shards_[number];
-  const SentStep& sent = sent_[done.step() - first_sent_step_];
+  SentStep& sent = sent_[done.step() - first_sent_step_];
   const double computing = static_cast<double>(done.compute_us()) * 1e-6;
   const double exchanging = static_cast<double>(done.exchange_wait_us()) * 1e-6;
   shard.rows = sent.rows_up_to;
@@ -119,6 +127,7 @@ void StepLedger::CountTimes(size_t number, const v1::StepDone& done, Instant now
   // that was not computing can have been waiting.
   const double since = std::max(0.0, Seconds(now - shard.last_done_at));
   const double drafting = CountDrafts(number, done, since);
+  if (number == stages_[shard.stage].first_shard) sent.computing += computing + drafting;
   shard.wait_seconds += std::clamp(static_cast<double>(done.wait_us()) * 1e-6, 0.0,
                                    std::max(0.0, since - computing - drafting));
   shard.last_done_at = now;

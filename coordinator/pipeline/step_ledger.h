@@ -103,6 +103,8 @@ class StepLedger {
     // The draft model goes on behind it, by so many tokens at most.
     bool drafts = false;
     int32_t drafts_most = 0;
+    bool alone = false;    // nothing else was under way when it was sent
+    double computing = 0;  // seconds of its stages, and of the draft model
   };
 
   // The last step that all ranks of a stage have done.

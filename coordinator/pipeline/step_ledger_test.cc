@@ -210,5 +210,19 @@ TEST_F(StepLedgerDraftsTest, NoMoreTimeIsBelievedThanThereWas) {
   EXPECT_DOUBLE_EQ(ledger_.draft_seconds(), 0.1) << "nobody asked for any";
 }
 
+TEST_F(StepLedgerDraftsTest, AStepAloneTellsHowLongItIsOnItsWay) {
+  EXPECT_EQ(ledger_.times().way_seconds(), 0);
+  Ask(0, {4});
+  for (const size_t shard : {0, 1}) ASSERT_TRUE(Drafted(shard, 15, 0, 0).ok());
+  ASSERT_TRUE(Drafted(2, 100, /*draft_ms=*/60, /*passes=*/4).ok());
+  EXPECT_NEAR(ledger_.times().way_seconds(), 0.020, 1e-6) << "two stages took 10 ms each";
+  // Behind another, a step waits.
+  Ask(200, {-1});
+  Ask(200, {-1});
+  DoneByAll(300, 0, 0);
+  DoneByAll(400, 0, 0);
+  EXPECT_NEAR(ledger_.times().way_seconds(), 0.020, 1e-6);
+}
+
 }  // namespace
 }  // namespace tutti::coordinator

@@ -381,7 +381,11 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
   const auto guesses =
       std::span(scratch_.guesses).subspan(row.first_guess, static_cast<size_t>(row.guesses));
   scheduled->mutable_guesses()->Add(guesses.begin(), guesses.end());
-  if (row.drafts.has_value()) scheduled->set_drafts(*row.drafts);
+  if (row.drafts.has_value()) {
+    scheduled->set_drafts(*row.drafts);
+    stay.draft_read =
+        std::min(stay.planned + row.count, stay.draft_read + options_.max_batch_tokens);
+  }
   if (!TUTTI_FAIL_POINT("coordinator.keep_drafts")) stay.drafts.clear();
 
   cache_.CheckWritable(*sequence, stay.planned, stay.planned + row.count + row.guesses);

@@ -267,6 +267,7 @@ class Scheduler {
   bool MayDraft() const;
   int32_t DraftsAllowed(const Sequence& sequence) const;
   int32_t DraftsWanted(const Row& row) const;
+  bool MayCatchUp(const Row& row, bool all_may) const;
   void AskForDrafts();
   int32_t DraftsInTime() const;
   double VerifiedIn(int32_t drafts) const;

@@ -41,13 +41,21 @@ int32_t Scheduler::DraftsWanted(const Row& row) const {
   return most <= 0 ? 0 : std::min(most, sequence->PaceOf(GuessOrigin::kDraft).Next());
 }
 
+// A draft model that has much to read behind a step, such as a prefix that was cached, lengthens it
+// by more than a pass: only where nobody waits who has nothing of it, and much is left to say.
+bool Scheduler::MayCatchUp(const Row& row, bool all_may) const {
+  const Sequence& sequence = *row.sequence;
+  const int32_t missing = sequence.stay.planned - sequence.stay.draft_read;
+  if (missing <= kDraftsBehindMax) return true;
+  return all_may && missing <= int64_t{kDraftRowsWorth} * OutputLeft(sequence);
+}
+
 void Scheduler::AskForDrafts() {
   if (!MayDraft()) return;
-  bool all_may = true;
-  for (Row& row : scratch_.rows) {
-    row.drafts = DraftsWanted(row);
-    all_may &= DraftsAllowed(*row.sequence) > 0;
-  }
+  const bool all_may = std::all_of(scratch_.rows.begin(), scratch_.rows.end(), [&](const Row& row) {
+    return DraftsAllowed(*row.sequence) > 0;
+  });
+  for (Row& row : scratch_.rows) row.drafts = MayCatchUp(row, all_may) ? DraftsWanted(row) : 0;
   const int32_t most = DraftsInTime();
   for (Row& row : scratch_.rows) {
     if (*row.drafts > 0) {
@@ -57,6 +65,7 @@ void Scheduler::AskForDrafts() {
     // A prompt is read by both models, piece by piece, where all of the step may have drafts. The
     // row of one token that nothing is asked behind can be made up for.
     const bool keeps_up = all_may && row.count > 1 && OutputLeft(*row.sequence) > 0 &&
+                          MayCatchUp(row, all_may) &&
                           !row.sequence->PaceOf(GuessOrigin::kDraft).is_pausing();
     if (row.drafts == 0 && !keeps_up) row.drafts.reset();
   }
@@ -92,7 +101,8 @@ int32_t Scheduler::DraftsInTime() const {
   for (int32_t drafts = 0; drafts <= most && drafts * *pass <= limit; ++drafts) {
     const double seconds = VerifiedIn(drafts);
     if (seconds > longest) break;
-    const double rate = DraftedTokens(drafts) / (seconds + drafts * *pass);
+    const double all_time = seconds + times->way_seconds() + drafts * *pass;
+    const double rate = DraftedTokens(drafts) / all_time;
     if (rate > best_rate) {
       best = drafts;
       best_rate = rate;

@@ -206,6 +206,44 @@ TEST_F(SchedulerDraftsTest, TakesBlocksThatAreLeft) {
   EXPECT_EQ(plan.scheduled(0).expected_blocks(), 2);
 }
 
+// A prefix that was cached has to be read by the draft model.
+TEST_F(SchedulerDraftsTest, MuchIsReadOnlyWhereItIsWorthItAndNobodyElseWaits) {
+  KvDirectory directory({.key = {}, .model_fingerprint = "m", .dtype = "bf16", .block_size = 16});
+  SchedulerOptions options{.draft = true, .drafts_max = kGuessesMax};
+  scheduler_ = std::make_unique<Scheduler>(options, &directory);
+  scheduler_->BeginEpoch(1, 1000);
+  Sequence* const first = Add(2000, 10);
+  first->request.drafts_max = 0;
+  while (first->output_tokens() < 10) {
+    PlanOne();
+    Finish();
+  }
+  // 1,984 tokens are cached.
+  Sequence* const small = Add(2000, 20);
+  v1::StepPlan plan = PlanOne();
+  ASSERT_EQ(plan.scheduled(0).count(), 16);
+  EXPECT_EQ(DraftsOf(plan), -1) << "for 18 tokens";
+  Finish();
+  EXPECT_EQ(DraftsOf(PlanOne()), -1);
+  Finish();
+  scheduler_->Remove(small);
+  Sequence* const large = Add(2000, 100);
+  EXPECT_EQ(DraftsOf(PlanOne()), 4);
+  Finish();
+  Sequence* const other = Add(40, 100);
+  other->request.drafts_max = 0;
+  EXPECT_EQ(DraftsOf(PlanOne()), -1) << "another would wait";
+  Finish();
+  scheduler_->Remove(other);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_GT(DraftsOf(PlanOne()), 0);
+    Finish();
+  }
+  EXPECT_LE(large->stay.planned - large->stay.draft_read, kDraftsBehindMax);
+  Add(40, 100)->request.drafts_max = 0;
+  EXPECT_GT(DraftsOf(PlanOne()), 0) << "it has been read";
+}
+
 TEST_F(SchedulerDraftsTest, NoneWhereMoreRunThanMayGuess) {
   Start({.max_sequences = 64}, 1, 200);
   for (size_t i = 0; i < kGuessingSequencesMax; ++i) Add(2, 100);
@@ -290,6 +328,17 @@ TEST_F(SchedulerDraftTimesTest, AsManyAsBringMostTokensInASecond) {
     Finish();
   }
   EXPECT_GE(most, 1);
+}
+
+// Drafts save the ways of steps too.
+TEST_F(SchedulerDraftTimesTest, OfSmallModelsStepsTakeTheirWay) {
+  Start({});
+  Learn(0.001, 0.001);
+  GrowPace(AddRunning(5, 1000));
+  EXPECT_EQ(DraftsOf(PlanOne()), -1);
+  Finish();
+  times_->OnWay(0.004);
+  EXPECT_GE(DraftsOf(PlanOne()), 8);
 }
 
 TEST_F(SchedulerDraftTimesTest, OthersWaitHardlyLonger) {

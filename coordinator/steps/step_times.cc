@@ -73,21 +73,29 @@ void StepTimes::OnStep(int32_t number, const placement::StepLoad& load, double s
   size.median = *median;
 }
 
-void StepTimes::OnDrafts(int32_t passes, double seconds) {
-  if (!(seconds > 0) || passes < 1 || stages_.empty()) return;
-  drafts_.passes[drafts_.steps++ % kKept] = static_cast<float>(seconds / passes);
-  drafts_.last = stages_.back().steps;
+void StepTimes::Times::Add(double one, uint64_t step) {
+  seconds[count++ % kKept] = static_cast<float>(one);
+  last = step;
 }
 
-// The first may have been longer than others: the model had still to read what was said before.
-std::optional<double> StepTimes::draft_pass_seconds() const {
-  if (drafts_.steps < kSureSteps) return std::nullopt;
-  std::array<float, kKept> sorted = drafts_.passes;
-  const auto kept = static_cast<int64_t>(std::min<uint64_t>(drafts_.steps, kKept));
+double StepTimes::Times::Median() const {
+  std::array<float, kKept> sorted = seconds;
+  const auto kept = static_cast<int64_t>(std::min<uint64_t>(count, kKept));
+  // The lower one of an even number, as above.
   const auto median = sorted.begin() + (kept - 1) / 2;
   std::nth_element(sorted.begin(), median, sorted.begin() + kept);
+  return *median;
+}
+
+void StepTimes::OnDrafts(int32_t passes, double seconds) {
+  if (!(seconds > 0) || passes < 1 || stages_.empty()) return;
+  drafts_.Add(seconds / passes, stages_.back().steps);
+}
+
+std::optional<double> StepTimes::draft_pass_seconds() const {
+  if (drafts_.count < kSureSteps) return std::nullopt;
   const uint64_t age = (stages_.back().steps - drafts_.last) / kFresh;
-  return *median * std::pow(kFaded, static_cast<double>(age));
+  return drafts_.Median() * std::pow(kFaded, static_cast<double>(age));
 }
 
 // Nothing: no step has been seen, and the speed is unknown.

@@ -9,7 +9,8 @@
 // (kRowsOfAStep) of each other.
 //
 // Beside them the time of one pass of the draft model, the median of the last ones too. What is
-// not asked for long, as it takes too long, becomes cheaper until it is tried again.
+// not asked for long, as it takes too long, becomes cheaper until it is tried again. And the time
+// that a step is on its way, which drafts save as they save steps.
 //
 // Thread: the engine's.
 #pragma once
@@ -47,6 +48,11 @@ class StepTimes {
 
   // A rank of the stage has computed a step for so long.
   void OnStep(int32_t stage, const placement::StepLoad& load, double seconds);
+  // A step that nothing else was under way beside took so long from plan to result, without what
+  // its stages and the draft model took.
+  void OnWay(double seconds) { way_.Add(seconds, 0); }
+  // That time, of late; 0: it is not known.
+  double way_seconds() const { return way_.count == 0 ? 0 : way_.Median(); }
   // The draft model read its weights so often behind a step, which took so long.
   void OnDrafts(int32_t passes, double seconds);
   // The time of one pass of the draft model; nothing: it is not known yet.
@@ -76,17 +82,21 @@ class StepTimes {
     std::array<Size, kSizes> sizes;
   };
 
-  // Of the draft model, the seconds of one pass in the last steps that had some.
-  struct Drafts {
-    std::array<float, kKept> passes{};
-    uint64_t steps = 0;
-    uint64_t last = 0;  // of the last stage's steps
+  // The last of some times.
+  struct Times {
+    std::array<float, kKept> seconds{};
+    uint64_t count = 0;  // that they are the last of
+    uint64_t last = 0;   // of the last stage's steps, when there was the last one
+
+    void Add(double one, uint64_t step);
+    double Median() const;  // REQUIRES: count > 0
   };
 
   static std::optional<double> Ratio(const Stage& stage, double rows);
 
   std::vector<Stage> stages_;
-  Drafts drafts_;
+  Times drafts_;  // of one pass of the draft model, in steps that had some
+  Times way_;
 };
 
 }  // namespace tutti::coordinator
