@@ -29,6 +29,7 @@ void WorkerMetrics::OnFrame(const v1::Frame& frame) {
   compute_us_.Add(static_cast<uint64_t>(done.compute_us()));
   wait_us_.Add(static_cast<uint64_t>(done.wait_us()));
   exchange_wait_us_.Add(static_cast<uint64_t>(done.exchange_wait_us()));
+  draft_us_.Add(static_cast<uint64_t>(done.draft_us()));
   Count(done.activation_in(), new_epoch, &activation_in_);
   Count(done.activation_out(), new_epoch, &activation_out_);
   Count(done.exchange_in(), new_epoch, &exchange_in_);
@@ -48,6 +49,8 @@ void WorkerMetrics::Write(const Position& position, Exposition* to) const {
   to->Single("tutti_worker_exchange_wait_seconds_total", Kind::kCounter,
              "Time spent waiting for other ranks; part of computing.",
              exchange_wait_us_.value() / 1e6);
+  to->Single("tutti_worker_draft_seconds_total", Kind::kCounter,
+             "Time of its draft model; no part of computing.", draft_us_.value() / 1e6);
   const struct {
     const char* link;
     const char* direction;

@@ -43,7 +43,7 @@ class WorkerMetrics {
 
   uint64_t epoch_ = 0;  // the executor's
   metrics::Counter steps_, failures_, epochs_;
-  metrics::Counter compute_us_, wait_us_, exchange_wait_us_;
+  metrics::Counter compute_us_, wait_us_, exchange_wait_us_, draft_us_;
   Traffic activation_in_, activation_out_, exchange_in_, exchange_out_;
   mutable Mutex mutex_;
   std::string numerics_class_ ABSL_GUARDED_BY(mutex_);

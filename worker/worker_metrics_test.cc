@@ -24,6 +24,7 @@ TEST(WorkerMetrics, CountOverEpochsWhatEachReportsFromItsBeginning) {
   v1::Frame result;  // of the last stage
   result.set_epoch(2);
   result.mutable_step_result()->mutable_done()->mutable_activation_out()->set_bytes(60);
+  result.mutable_step_result()->mutable_done()->set_draft_us(500'000);
   counted.OnFrame(result);
   v1::Frame other;
   other.set_epoch(3);
@@ -35,6 +36,7 @@ TEST(WorkerMetrics, CountOverEpochsWhatEachReportsFromItsBeginning) {
   EXPECT_THAT(all, HasSubstr("tutti_worker_steps_total 4\n"));
   EXPECT_THAT(all, HasSubstr("tutti_worker_epochs_total 2\n"));
   EXPECT_THAT(all, HasSubstr("tutti_worker_compute_seconds_total 0.75\n"));
+  EXPECT_THAT(all, HasSubstr("tutti_worker_draft_seconds_total 0.5\n"));
   EXPECT_THAT(all, HasSubstr("tutti_worker_link_bytes_total"
                              "{link=\"activation\",direction=\"out\"} 360\n"));
   EXPECT_THAT(all, HasSubstr("tutti_worker_activity{activity=\"idle\"} 1\n"));
