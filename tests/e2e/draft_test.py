@@ -18,7 +18,7 @@ from harness import DEMO, TUTTI, Cluster, tutti, wait_until
 ASK = ["generate", "--prompt", "Tell me about Bogota and four other places. ", "--max-tokens", "160", "--ignore-eos",
        "--top-logprobs", "2", "--json"]
 WAYS = ([], ["--temperature", "0.9", "--seed", "11"],
-        ["--temperature", "1.2", "--seed", "3", "--top-p", "0.9", "--repetition-penalty", "1.1", "--n", "2"])
+        ["--temperature", "1.2", "--seed", "3", "--top-p", "0.9", "--repetition-penalty", "1.1", "--outputs", "2"])
 
 
 def tokens_of(text):
@@ -95,7 +95,7 @@ class Draft(unittest.TestCase):
     def test_the_worker_that_holds_it_is_killed_and_nothing_changes(self):
         cluster = self.serve("--pipeline-parallel-size", "2", draft=self.coarse, workers=2)
         stages = cluster.status()["pipelines"][0]["stages"]
-        last = max(stages, key=lambda stage: int(stage.get("stage", 0)))["worker_id"]
+        last = max(stages, key=lambda stage: int(stage.get("stage", 0)))["worker"]["worker_id"]
         with subprocess.Popen([TUTTI, *ASK, *WAYS[1]], env=cluster.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True) as asking:
             first = asking.stdout.readline()
