@@ -224,6 +224,15 @@ class MetamorphicTest : public ::testing::Test {
     options.engine.guesses_stretch = 100;
     if (random.Chance(0.8))
       options.engine.guesses_max = static_cast<int32_t>(random.Between(1, 15));
+    // A draft model that is mostly right, as it is the model itself, or wrong.
+    Random drafts(seed, /*stream=*/3);
+    if (drafts.Chance(0.6)) {
+      const auto other =
+          std::next(models_->begin(), drafts.Between(0, static_cast<int64_t>(models_->size()) - 1));
+      options.draft_dir = drafts.Chance(0.7) ? model.dir : other->second.dir;
+      options.engine.drafts_max = static_cast<int32_t>(drafts.Between(1, 15));
+      if (drafts.Chance(0.7)) options.engine.guesses_max = 0;
+    }
     const std::string drawn = absl::StrCat(
         "seed ", seed, ": ", which->first, ", layers ", absl::StrJoin(options.layers, "+"),
         ", ranks ", absl::StrJoin(options.ranks, "+"), ", ", options.threads,
@@ -231,7 +240,8 @@ class MetamorphicTest : public ::testing::Test {
         options.engine.max_batch_tokens, ", chunk ", options.engine.chunk_tokens, ", ",
         options.engine.max_sequences, " at once, KV ", options.engine.kv_tokens_max,
         options.engine.enable_prefix_caching ? ", prefixes cached" : ", nothing cached", ", ",
-        options.engine.guesses_max, " guesses");
+        options.engine.guesses_max, " guesses, ", options.engine.drafts_max, " drafts",
+        options.draft_dir.empty() || options.draft_dir == model.dir ? "" : " of another model");
     SCOPED_TRACE(drawn);
     std::printf("%s\n", drawn.c_str());
     InProcessCluster cluster(options);
@@ -246,11 +256,18 @@ class MetamorphicTest : public ::testing::Test {
       if (!options.engine.enable_prefix_caching) break;
     }
     cluster.WaitIdle();
+    const v1::GetStatusResponse status = cluster.Status();
+    for (const v1::PipelineStatus& pipeline : status.pipelines()) {
+      for (const v1::GuessSourceStatus& source : pipeline.guess_sources()) {
+        if (source.source() == "draft") right_drafts_ += source.right_tokens();
+      }
+    }
   }
 
   static std::map<std::string, Model>* models_;
   uint64_t cached_tokens_ = 0;    // found by the cases so far
   uint64_t accepted_tokens_ = 0;  // guessed right
+  uint64_t right_drafts_ = 0;     // of them, by a draft model
 };
 std::map<std::string, Model>* MetamorphicTest::models_ = nullptr;
 
@@ -266,6 +283,7 @@ TEST_F(MetamorphicTest, NothingButTheRequestChangesTheAnswer) {
   if (cases >= 12) {
     EXPECT_GT(cached_tokens_, 200 * cases) << "hardly anything was shared";
     EXPECT_GT(accepted_tokens_, 30 * cases) << "hardly anything was guessed";
+    EXPECT_GT(right_drafts_, cases) << "hardly anything was drafted";
   }
 }
 

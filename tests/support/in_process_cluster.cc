@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/check.h"
+#include "model/config_json.h"
+#include "model/fingerprint.h"
 #include "spdlog/spdlog.h"
 
 namespace tutti::tests {
@@ -52,6 +54,13 @@ InProcessCluster::InProcessCluster(InProcessClusterOptions options) : options_(s
   coordinator.engine = options_.engine;
   coordinator.engine.cluster_id = "test";
   coordinator.engine.build = BuildStamp();
+  if (!options_.draft_dir.empty()) {
+    auto draft = model::LoadModelConfig(options_.draft_dir);
+    auto fingerprint = model::ModelFingerprint(options_.draft_dir);
+    CHECK(draft.ok() && fingerprint.ok()) << draft.status().ToString();
+    coordinator.engine.draft = std::make_shared<const model::ModelConfig>(*std::move(draft));
+    coordinator.engine.draft_fingerprint = *fingerprint;
+  }
   size_t workers = 0;
   for (size_t stage = 0; stage < options_.layers.size(); ++stage) {
     placement::MappedStage& entry = coordinator.engine.device_map.stages.emplace_back();
@@ -86,6 +95,7 @@ InProcessCluster::~InProcessCluster() {
 worker::WorkerOptions InProcessCluster::OptionsOfWorker(size_t index) const {
   worker::WorkerOptions worker;
   worker.model_dir = options_.model_dir;
+  worker.draft_dir = options_.draft_dir;
   worker.coordinators = {Socket("peers")};
   worker.listen = Socket(absl::StrCat("w", index));
   worker.worker_id = absl::StrCat("w", index);

@@ -19,6 +19,7 @@ std::string DemoDir();
 
 struct InProcessClusterOptions {
   std::string model_dir;
+  std::string draft_dir;        // of a draft model; empty: none
   std::vector<int32_t> layers;  // per stage, one worker each; empty: one stage with all
   std::vector<int> ranks;       // per stage, one worker each; empty: one rank
   int threads = 1;              // of each worker
