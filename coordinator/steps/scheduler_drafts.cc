@@ -41,8 +41,9 @@ int32_t Scheduler::DraftsWanted(const Row& row) const {
   return most <= 0 ? 0 : std::min(most, sequence->PaceOf(GuessOrigin::kDraft).Next());
 }
 
-// A draft model that has much to read behind a step, such as a prefix that was cached, lengthens it
-// by more than a pass: only where nobody waits who has nothing of it, and much is left to say.
+// A draft model that has much to read behind a step, such as a prompt that was computed beside
+// others, lengthens it by more than a pass: only where nobody waits who has nothing of it, and much
+// is left to say.
 bool Scheduler::MayCatchUp(const Row& row, bool all_may) const {
   const Sequence& sequence = *row.sequence;
   const int32_t missing = sequence.stay.planned - sequence.stay.draft_read;

@@ -2,70 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <optional>
-#include <utility>
+#include <memory>
 
 #include "base/random.h"
-#include "coordinator/steps/scheduler_testing.h"
+#include "coordinator/steps/scheduler_drafts_testing.h"
 
 namespace tutti::coordinator {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-// The draft model says what comes, up to and with the first `right_` tokens, and then 0.
-class SchedulerDraftsTest : public SchedulerTest {
- protected:
-  void Start(SchedulerOptions options, int32_t stages = 1, int32_t blocks = 100) {
-    options.draft = true;
-    options.drafts_max = drafts_max_;
-    scheduler_ = std::make_unique<Scheduler>(options);
-    scheduler_->GuessBy(&text_);
-    if (times_.has_value()) scheduler_->TimeBy(&*times_);
-    scheduler_->BeginEpoch(stages, blocks);
-    text_.count_ = 0;
-  }
-  v1::StepPlan PlanOne() {
-    v1::StepPlan plan;
-    EXPECT_TRUE(scheduler_->Plan(Instant(), &plan));
-    scheduler_->CheckLedger();
-    return plan;
-  }
-  // What a step is asked for; -1: nothing.
-  static int32_t DraftsOf(const v1::StepPlan& plan, int i = 0) {
-    return plan.scheduled(i).has_drafts() ? plan.scheduled(i).drafts() : -1;
-  }
-  static std::vector<int32_t> GuessesOf(const v1::StepPlan& plan, int i = 0) {
-    return {plan.scheduled(i).guesses().begin(), plan.scheduled(i).guesses().end()};
-  }
-  void Draft(const StepUnderWay& step, v1::StepResult* result) override {
-    for (const StepEntry& entry : step.entries) {
-      const auto tokens = std::count_if(
-          result->sampled().begin(), result->sampled().end(),
-          [&](const auto& token) { return token.sequence() == entry.sequence.value(); });
-      if (entry.drafts == 0 || tokens == 0) continue;
-      v1::DraftedTokens* const drafted = result->add_drafted();
-      drafted->set_sequence(entry.sequence.value());
-      drafted->set_position(entry.end + static_cast<int32_t>(tokens));
-      for (int32_t i = 0; i < std::min(entry.drafts, said_); ++i) {
-        drafted->add_tokens(i < right_ ? drafted->position() + i : 0);
-      }
-    }
-  }
-  Sequence* AddRunning(int32_t prompt, int32_t max_tokens) {
-    Sequence* const sequence = Add(prompt, max_tokens);
-    PlanOne();
-    Finish();
-    return sequence;
-  }
-
-  int32_t drafts_max_ = kGuessesMax;
-  int32_t said_ = 100;
-  int32_t right_ = 100;
-  CountingGuesses text_;
-  std::optional<StepTimes> times_;
-};
 
 TEST_F(SchedulerDraftsTest, AreTheGuessesOfTheNextStep) {
   Start({.max_batch_tokens = 4, .chunk_tokens = 4});
@@ -206,42 +152,55 @@ TEST_F(SchedulerDraftsTest, TakesBlocksThatAreLeft) {
   EXPECT_EQ(plan.scheduled(0).expected_blocks(), 2);
 }
 
-// A prefix that was cached has to be read by the draft model.
+// A prompt that was computed beside others has still to be read by the draft model.
 TEST_F(SchedulerDraftsTest, MuchIsReadOnlyWhereItIsWorthItAndNobodyElseWaits) {
-  KvDirectory directory({.key = {}, .model_fingerprint = "m", .dtype = "bf16", .block_size = 16});
-  SchedulerOptions options{.draft = true, .drafts_max = kGuessesMax};
-  scheduler_ = std::make_unique<Scheduler>(options, &directory);
-  scheduler_->BeginEpoch(1, 1000);
-  Sequence* const first = Add(2000, 10);
-  first->request.drafts_max = 0;
-  while (first->output_tokens() < 10) {
+  Start({}, 1, 1000);
+  const auto add_beside_other = [this](int32_t max_tokens) {
+    Sequence* const other = Add(5, 1000);
+    other->request.drafts_max = 0;
     PlanOne();
     Finish();
-  }
-  // 1,984 tokens are cached.
-  Sequence* const small = Add(2000, 20);
-  v1::StepPlan plan = PlanOne();
-  ASSERT_EQ(plan.scheduled(0).count(), 16);
-  EXPECT_EQ(DraftsOf(plan), -1) << "for 18 tokens";
-  Finish();
-  EXPECT_EQ(DraftsOf(PlanOne()), -1);
+    Sequence* const sequence = Add(2000, max_tokens);
+    while (sequence->output_tokens() == 0) {
+      const v1::StepPlan plan = PlanOne();
+      for (int i = 0; i < plan.scheduled_size(); ++i) EXPECT_EQ(DraftsOf(plan, i), -1);
+      Finish();
+    }
+    EXPECT_EQ(DraftsOf(PlanOne(), 1), -1) << "another would wait";
+    Finish();
+    scheduler_->Remove(other);
+    return sequence;
+  };
+  Sequence* const small = add_beside_other(20);
+  EXPECT_EQ(DraftsOf(PlanOne()), -1) << "for 17 tokens";
   Finish();
   scheduler_->Remove(small);
-  Sequence* const large = Add(2000, 100);
-  EXPECT_EQ(DraftsOf(PlanOne()), 4);
-  Finish();
-  Sequence* const other = Add(40, 100);
-  other->request.drafts_max = 0;
-  EXPECT_EQ(DraftsOf(PlanOne()), -1) << "another would wait";
-  Finish();
-  scheduler_->Remove(other);
-  for (int i = 0; i < 3; ++i) {
+  Sequence* const large = add_beside_other(200);
+  for (int i = 0; i < 4; ++i) {
     EXPECT_GT(DraftsOf(PlanOne()), 0);
     Finish();
   }
   EXPECT_LE(large->stay.planned - large->stay.draft_read, kDraftsBehindMax);
   Add(40, 100)->request.drafts_max = 0;
   EXPECT_GT(DraftsOf(PlanOne()), 0) << "it has been read";
+}
+
+// A prefix that is cached was read when it was computed.
+TEST_F(SchedulerDraftsTest, ACachedPrefixIsAskedAbout) {
+  KvDirectory directory({.key = {}, .model_fingerprint = "m", .dtype = "bf16", .block_size = 16});
+  scheduler_ =
+      std::make_unique<Scheduler>(SchedulerOptions{.draft = true, .drafts_max = 15}, &directory);
+  scheduler_->BeginEpoch(1, 1000);
+  Sequence* const first = AddRunning(2000, 10);
+  while (first->output_tokens() == 0) {
+    PlanOne();
+    Finish();
+  }
+  scheduler_->Remove(first);
+  Add(2000, 10);
+  const v1::StepPlan plan = PlanOne();
+  ASSERT_EQ(plan.new_sequences(0).cached_tokens(), 1984);
+  EXPECT_EQ(DraftsOf(plan), 4);
 }
 
 TEST_F(SchedulerDraftsTest, NoneWhereMoreRunThanMayGuess) {
@@ -262,118 +221,6 @@ TEST_F(SchedulerDraftsTest, OneThatIsTriedAloneHasNone) {
   const v1::StepPlan plan = PlanOne();
   EXPECT_EQ(DraftsOf(plan), -1);
   EXPECT_THAT(GuessesOf(plan), IsEmpty());
-}
-
-class SchedulerDraftTimesTest : public SchedulerDraftsTest {
- protected:
-  SchedulerDraftTimesTest() { times_.emplace(std::vector{UnknownStage()}); }
-  // Steps of any size take so long, and a pass of the draft model.
-  void Learn(double step, double pass) {
-    for (int i = 0; i < 10; ++i) {
-      for (const int32_t rows : {1, 2, 4, 8, 16, 32}) {
-        times_->OnStep(0, {.rows = double{1} * rows, .depth = 0, .kv_tokens = 0, .sampled = 1},
-                       step);
-      }
-      if (pass > 0) times_->OnDrafts(3, 3 * pass);
-    }
-  }
-  void GrowPace(Sequence* sequence) {
-    for (int i = 0; i < 20; ++i) sequence->PaceOf(GuessOrigin::kDraft).OnVerified(15, 15);
-  }
-};
-
-TEST_F(SchedulerDraftTimesTest, AFewAreAskedForToLearnTheirTime) {
-  Start({});
-  Learn(0.010, 0);
-  Sequence* const sequence = AddRunning(5, 1000);
-  GrowPace(sequence);
-  EXPECT_EQ(DraftsOf(PlanOne()), kDraftsToLearn);
-  Finish();
-  Sequence* const other = Add(3, 1000);
-  other->request.drafts_max = 0;
-  PlanOne();
-  Finish();
-  EXPECT_EQ(DraftsOf(PlanOne()), 1) << "another waits";
-}
-
-TEST_F(SchedulerDraftTimesTest, AsManyAsBringMostTokensInASecond) {
-  Start({});
-  Learn(0.010, 0.0005);
-  Sequence* const sequence = AddRunning(5, 1000);
-  GrowPace(sequence);
-  EXPECT_EQ(DraftsOf(PlanOne()), 15) << "all are right";
-  Finish();
-  // Half of them are right: the third brings an eighth of a token, in a tenth of a step.
-  GuessPace& pace = sequence->PaceOf(GuessOrigin::kDraft);
-  for (int i = 0; i < 60; ++i) pace.OnVerified(2, i % 2);
-  pace.OnVerified(15, 15);
-  Learn(0.010, 0.001);
-  const int32_t some = DraftsOf(PlanOne());
-  EXPECT_GE(some, 2);
-  EXPECT_LE(some, 5);
-  Finish();
-  // A pass takes as long as a step.
-  Learn(0.010, 0.010);
-  EXPECT_EQ(DraftsOf(PlanOne()), -1);
-  Finish();
-  // Where that is so no more, it is found out.
-  int32_t most = -1;
-  for (int i = 0; i < 1000 && most < 1; ++i) {
-    times_->OnStep(0, {.rows = 1, .depth = 0, .kv_tokens = 0, .sampled = 1}, 0.010);
-    times_->OnStep(0, {.rows = 1, .depth = 0, .kv_tokens = 0, .sampled = 1}, 0.010);
-    times_->OnStep(0, {.rows = 1, .depth = 0, .kv_tokens = 0, .sampled = 1}, 0.010);
-    times_->OnStep(0, {.rows = 1, .depth = 0, .kv_tokens = 0, .sampled = 1}, 0.010);
-    sequence->request.max_tokens = 1'000'000;
-    most = DraftsOf(PlanOne());
-    Finish();
-  }
-  EXPECT_GE(most, 1);
-}
-
-// Drafts save the ways of steps too.
-TEST_F(SchedulerDraftTimesTest, OfSmallModelsStepsTakeTheirWay) {
-  Start({});
-  Learn(0.001, 0.001);
-  GrowPace(AddRunning(5, 1000));
-  EXPECT_EQ(DraftsOf(PlanOne()), -1);
-  Finish();
-  times_->OnWay(0.004);
-  EXPECT_GE(DraftsOf(PlanOne()), 8);
-}
-
-TEST_F(SchedulerDraftTimesTest, OthersWaitHardlyLonger) {
-  Start({});
-  Learn(0.010, 0.0005);
-  GrowPace(AddRunning(5, 1000));
-  Sequence* const other = Add(3, 1000);
-  other->request.drafts_max = 0;
-  PlanOne();
-  Finish();
-  EXPECT_EQ(DraftsOf(PlanOne()), -1) << "a pass is five in a hundred";
-  Finish();
-  Learn(0.010, 0.00015);
-  EXPECT_EQ(DraftsOf(PlanOne()), 2) << "and now it is one and a half";
-}
-
-TEST_F(SchedulerDraftTimesTest, NoStepIsMuchLongerThanTheTarget) {
-  for (const int64_t target_us : {1'000, 11'600, 20'000}) {
-    Start({.itl_target = std::chrono::microseconds(target_us)});
-    Learn(0.010, 0.00049);
-    said_ = 0;
-    Sequence* const sequence = AddRunning(5, 1000);
-    GrowPace(sequence);
-    EXPECT_EQ(DraftsOf(PlanOne()), target_us == 20'000 ? 15 : 10) << "half as long again";
-    Finish();
-    Sequence* const other = Add(3, 1000);
-    other->request.drafts_max = 0;
-    PlanOne();
-    Finish();
-    Learn(0.010, 0.0001);
-    EXPECT_EQ(DraftsOf(PlanOne()), target_us == 1'000 ? -1 : 4) << "four in a hundred";
-    Finish();
-    scheduler_->Remove(other);
-    scheduler_->Remove(sequence);
-  }
 }
 
 // Whatever is drafted, every sequence gets its tokens, and blocks add up.

@@ -161,6 +161,7 @@ void Scheduler::Admit(Newcomer newcomer, int32_t rows_max) {
   running_by_id_.emplace(sequence->stay.id, sequence);
   shares_.Run(sequence);
   cache_.Admit(newcomer.room, sequence);
+  sequence->stay.draft_read = sequence->stay.planned;  // most who have drafts had them before
   filling_.emplace(sequence->stay.id, sequence);
   if (cache_.FirstDue(*sequence).has_value()) return rebuilds_.Add(sequence);
   if (sequence->behind() > 1) Queue(sequence);  // its one token is scheduled here and now
