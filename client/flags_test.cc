@@ -1,15 +1,20 @@
 // Flags as they reach the messages: sampling flags, and where a flag may come from.
 #include "program/flags.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <fstream>
 
+#include "client/command.h"
 #include "client/sampling_flags.h"
 
 namespace tutti::client {
 namespace {
+
+using testing::Contains;
+using testing::Not;
 
 // Parses `arguments` as the flags of a subcommand "generate", with a config file if `config` is
 // given.
@@ -142,6 +147,18 @@ TEST(ConfigFile, CommandLineWinsOverEnvironmentWinsOverFile) {
 TEST(ConfigFile, UnknownKeysAreRefused) {
   SamplingFlags flags;
   EXPECT_FALSE(Parse({}, &flags, "[generate]\ntemprature = 0.25\n").ok());
+}
+
+// What an operator has set for a service is no wish of a request.
+TEST(RequestFlags, HaveNoVariableOfADaemon) {
+  FlagSet program("tutti", "");
+  program.ReadEnvironment(kEnvironmentPrefix);
+  for (const Command& command : {MakeGenerateCommand(&program), MakeChatCommand(&program)}) {
+    const std::vector<std::string> variables = command.flags->Variables();
+    EXPECT_THAT(variables, Not(Contains("TUTTI_SPECULATION")));
+    EXPECT_THAT(variables, Not(Contains("TUTTI_MODEL")));
+    EXPECT_THAT(variables, Contains("TUTTI_TEMPERATURE"));
+  }
 }
 
 }  // namespace

@@ -185,6 +185,7 @@ Command MakeGenerateCommand(FlagSet* program) {
        .variable = &flags->speculation,
        .help = "Guess next tokens from what the text said before (lookup), by a draft model too "
                "(draft), or do not (off): the answer is the same; unset: as the service does",
+       .environment = "TUTTI_REQUEST_SPECULATION",
        .check = OneOf("off,lookup,draft")},
   });
   set->AddFooter(kGenerateExamples);
