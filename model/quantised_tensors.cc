@@ -207,8 +207,9 @@ class MatrixFinder {
     matrix_.out = codes->shape[0];
     matrix_.in = codes->shape[1];
     const TensorInfo* const scale = find_(NameOf("weight_scale"));
-    const bool one =
-        scale != nullptr && (scale->shape.empty() || scale->shape == std::vector<int64_t>{1});
+    using Shape = std::vector<int64_t>;
+    const bool one = scale != nullptr && (scale->shape.empty() || scale->shape == Shape{1} ||
+                                          scale->shape == Shape{1, 1});
     matrix_.block_rows = one ? matrix_.out : 1;
     TUTTI_RETURN_IF_ERROR(Divide("weight", -1));
     TUTTI_RETURN_IF_ERROR(

@@ -143,6 +143,28 @@ TEST(QuantReaderTest, Fp8) {
   EXPECT_THAT(Said(made, blocks), HasSubstr("\"x.weight\": element [1, 2] is not a number"));
 }
 
+TEST(QuantReaderTest, IntegersHaveAScaleForEachOutputOrOneForAll) {
+  const QuantConfig integers = {
+      .method = Method::kCompressedTensors, .bits = 8, .packed = PackedFormat::kInt};
+  Made made;
+  made.Add<int8_t>("x.weight", StoredType::kI8, {3, 2}, {1, -1, 2, -2, 3, -3});
+  const auto last_row = [&](std::vector<int64_t> shape, const std::vector<float>& scales) {
+    made.Add<float>("x.weight_scale", StoredType::kF32, std::move(shape), scales);
+    const auto matrix = ReadQuantMatrix(made, "x", integers);
+    EXPECT_TRUE(matrix.ok()) << matrix.status();
+    std::vector<float> row(2);
+    if (matrix.ok()) matrix->Dequantise(2, row.data());
+    return row;
+  };
+  EXPECT_EQ(last_row({3, 1}, {1, 2, 4}), (std::vector<float>{12, -12}));
+  EXPECT_EQ(last_row({3}, {1, 2, 4}), (std::vector<float>{12, -12}));
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>(), {1}, {1, 1}}) {
+    EXPECT_EQ(last_row(shape, {5}), (std::vector<float>{15, -15})) << shape.size();
+  }
+  made.Add<float>("x.weight_scale", StoredType::kF32, {1, 2}, {1, 2});
+  EXPECT_THAT(Said(made, integers), HasSubstr("\"x.weight_scale\": has shape [1, 2]"));
+}
+
 TEST(QuantReaderTest, FourBitFloats) {
   Made made;
   made.Add<uint8_t>("x.weight_packed", StoredType::kU8, {1, 16}, std::vector<uint8_t>(16, 0xA7));
