@@ -5,48 +5,59 @@
 
 namespace tutti::coordinator {
 
+// Counts for nothing until it is told that it does.
 class RunningGrammars::Entry {
  public:
   Entry(std::shared_ptr<RunningGrammars> of, Key key) : of_(std::move(of)), key_(std::move(key)) {}
-  ~Entry() { of_->Remove(key_); }
+  ~Entry() {
+    if (counts_) of_->Remove(key_);
+  }
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
+
+  const Key& key() const { return key_; }
+  void Count() { counts_ = true; }
 
  private:
   const std::shared_ptr<RunningGrammars> of_;
   const Key key_;
+  bool counts_ = false;
 };
 
 absl::StatusOr<std::shared_ptr<const void>> RunningGrammars::Add(const Hash128& tenant,
                                                                  const std::string& digest,
                                                                  int64_t bytes) {
-  Key key = {{tenant.high, tenant.low}, digest};
-  {
-    const MutexLock lock(&mutex_);
-    const auto found = running_.find(key);
-    if (found != running_.end()) {
-      ++found->second.requests;
-    } else {
-      Share& share = shares_[key.first];
-      if (share.grammars >= limits_.tenant || share.bytes + bytes > limits_.tenant_bytes ||
-          static_cast<int64_t>(running_.size()) >= limits_.all ||
-          bytes_ + bytes > limits_.all_bytes) {
-        const std::string why = absl::StrCat(
-            "grammar: ", share.grammars, " different grammars of this client and ", running_.size(),
-            " of all are under way, ", bytes_, " bytes of them; the limits are ", limits_.tenant,
-            " (", limits_.tenant_bytes, " bytes) and ", limits_.all, " (", limits_.all_bytes, ")");
-        if (share.grammars == 0) shares_.erase(key.first);
-        put_off_.Add();
-        return door::Overloaded(why);
-      }
-      ++share.grammars;
-      share.bytes += bytes;
-      bytes_ += bytes;
-      running_[key] = {.requests = 1, .bytes = bytes};
+  // All memory is there before anything is counted.
+  const auto entry =
+      std::make_shared<Entry>(shared_from_this(), Key{{tenant.high, tenant.low}, digest});
+  const Key& key = entry->key();
+  const MutexLock lock(&mutex_);
+  const auto found = running_.find(key);
+  if (found != running_.end()) {
+    ++found->second.requests;
+  } else {
+    const auto of_tenant = shares_.find(key.first);
+    const Share has = of_tenant == shares_.end() ? Share() : of_tenant->second;
+    if (has.grammars >= limits_.tenant || has.bytes + bytes > limits_.tenant_bytes ||
+        static_cast<int64_t>(running_.size()) >= limits_.all ||
+        bytes_ + bytes > limits_.all_bytes) {
+      put_off_.Add();
+      return door::Overloaded(absl::StrCat(
+          "grammar: ", has.grammars, " different grammars of this client and ", running_.size(),
+          " of all are under way, ", bytes_, " bytes of them; the limits are ", limits_.tenant,
+          " (", limits_.tenant_bytes, " bytes) and ", limits_.all, " (", limits_.all_bytes, ")"));
     }
-    ++requests_;
+    std::map<std::pair<uint64_t, uint64_t>, Share> own = {{key.first, Share()}};
+    running_.emplace(key, Running{.requests = 1, .bytes = bytes});
+    shares_.merge(own);
+    Share& share = shares_.find(key.first)->second;
+    ++share.grammars;
+    share.bytes += bytes;
+    bytes_ += bytes;
   }
-  return std::make_shared<const Entry>(shared_from_this(), std::move(key));
+  ++requests_;
+  entry->Count();
+  return std::shared_ptr<const void>(entry);
 }
 
 void RunningGrammars::Remove(const Key& key) {
