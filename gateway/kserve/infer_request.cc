@@ -163,11 +163,11 @@ class Fields {
 
  private:
   static void DropEmpty(Json* list) {
-    Json kept = Json::array();
+    ParsedJson kept(Json::array());
     for (Json& value : *list) {
-      if (value != "") kept.push_back(std::move(value));
+      if (value != "") kept->push_back(std::move(value));
     }
-    *list = std::move(kept);
+    std::swap(*list, *kept);
   }
 
   absl::Status ReadFormatText(const std::string& ours, const std::string& shown, Json* value) {
@@ -215,7 +215,8 @@ absl::Status AddParameters(const ModelInferRequest& asked, InferRequest* request
 
 absl::Status AddTensors(const ModelInferRequest& asked, Fields* fields) {
   TUTTI_ASSIGN_OR_RETURN(auto tensors, ReadTensors(asked));
-  for (auto& [name, value] : tensors) {
+  for (auto& [name, owned] : tensors) {
+    Json& value = *owned;
     if (!IsInputTensor(name)) {
       return Bad(Shortened(name, kShownNameBytesMax), "is no input tensor of this model");
     }

@@ -40,40 +40,41 @@ std::optional<int64_t> ElementsOf(const InputTensor& tensor) {
 // ---- raw bytes
 
 template <typename T>
-Json Numbers(std::string_view raw, int64_t elements) {
-  Json list = Json::array();
+ParsedJson Numbers(std::string_view raw, int64_t elements) {
+  ParsedJson list(Json::array());
   if (static_cast<int64_t>(raw.size()) != elements * static_cast<int64_t>(sizeof(T))) return list;
   for (int64_t i = 0; i < elements; ++i) {
     T value;
     std::memcpy(&value, raw.data() + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
-    list.push_back(value);
+    list->push_back(value);
   }
   return list;
 }
 
-Json Bools(std::string_view raw, int64_t elements) {
-  Json list = Json::array();
+ParsedJson Bools(std::string_view raw, int64_t elements) {
+  ParsedJson list(Json::array());
   if (static_cast<int64_t>(raw.size()) != elements) return list;
-  for (const char byte : raw) list.push_back(byte != 0);
+  for (const char byte : raw) list->push_back(byte != 0);
   return list;
 }
 
 // Texts, at most one more than `elements`.
-Json Texts(std::string_view raw, int64_t elements) {
-  Json list = Json::array();
-  while (raw.size() >= kLengthBytes && static_cast<int64_t>(list.size()) <= elements) {
+ParsedJson Texts(std::string_view raw, int64_t elements) {
+  ParsedJson list(Json::array());
+  while (raw.size() >= kLengthBytes && static_cast<int64_t>(list->size()) <= elements) {
     uint32_t length = 0;
     std::memcpy(&length, raw.data(), kLengthBytes);
     raw.remove_prefix(kLengthBytes);
-    if (length > raw.size()) return Json::array();
-    list.push_back(std::string(raw.substr(0, length)));
+    if (length > raw.size()) return ParsedJson(Json::array());
+    list->push_back(std::string(raw.substr(0, length)));
     raw.remove_prefix(length);
   }
-  return raw.empty() || static_cast<int64_t>(list.size()) > elements ? list : Json::array();
+  const bool fits = raw.empty() || static_cast<int64_t>(list->size()) > elements;
+  return fits ? std::move(list) : ParsedJson(Json::array());
 }
 
 // A list of another length where the bytes do not fit; null for a type that no tensor of ours has.
-Json FromRaw(const std::string& type, std::string_view raw, int64_t elements) {
+ParsedJson FromRaw(const std::string& type, std::string_view raw, int64_t elements) {
   if (type == "BYTES") return Texts(raw, elements);
   if (type == "BOOL") return Bools(raw, elements);
   if (type == "INT32") return Numbers<int32_t>(raw, elements);
@@ -82,19 +83,19 @@ Json FromRaw(const std::string& type, std::string_view raw, int64_t elements) {
   if (type == "UINT64") return Numbers<uint64_t>(raw, elements);
   if (type == "FP32") return Numbers<float>(raw, elements);
   if (type == "FP64") return Numbers<double>(raw, elements);
-  return nullptr;
+  return ParsedJson();
 }
 
 // ---- typed contents
 
 template <typename Values>
-Json ListOf(const Values& values) {
-  Json list = Json::array();
-  for (const auto& value : values) list.push_back(value);
+ParsedJson ListOf(const Values& values) {
+  ParsedJson list(Json::array());
+  for (const auto& value : values) list->push_back(value);
   return list;
 }
 
-Json FromContents(const std::string& type, const InferTensorContents& contents) {
+ParsedJson FromContents(const std::string& type, const InferTensorContents& contents) {
   if (type == "BYTES") return ListOf(contents.bytes_contents());
   if (type == "BOOL") return ListOf(contents.bool_contents());
   if (type == "INT32") return ListOf(contents.int_contents());
@@ -103,7 +104,7 @@ Json FromContents(const std::string& type, const InferTensorContents& contents) 
   if (type == "UINT64") return ListOf(contents.uint64_contents());
   if (type == "FP32") return ListOf(contents.fp32_contents());
   if (type == "FP64") return ListOf(contents.fp64_contents());
-  return nullptr;
+  return ParsedJson();
 }
 
 // Not counted out one by one: in memory each takes more than its byte on the wire.
@@ -121,7 +122,7 @@ bool IsUtf8(const Json& value) {
                                    value.dump(-1, ' ', false, Handler::replace).size();
 }
 
-absl::StatusOr<Json> ReadTensor(const ModelInferRequest& request, int index) {
+absl::StatusOr<ParsedJson> ReadTensor(const ModelInferRequest& request, int index) {
   const InputTensor& tensor = request.inputs(index);
   const std::optional<int64_t> elements = ElementsOf(tensor);
   if (!elements) return Wrong(tensor, "has a shape that no tensor of a request has");
@@ -139,19 +140,20 @@ absl::StatusOr<Json> ReadTensor(const ModelInferRequest& request, int index) {
     return Wrong(tensor, absl::StrCat("has ", CountContents(tensor.contents()),
                                       " elements, its shape says ", *elements));
   }
-  Json values = is_raw ? FromRaw(tensor.datatype(), request.raw_input_contents(index), *elements)
-                       : FromContents(tensor.datatype(), tensor.contents());
-  if (values.is_null()) {
+  ParsedJson values = is_raw
+                          ? FromRaw(tensor.datatype(), request.raw_input_contents(index), *elements)
+                          : FromContents(tensor.datatype(), tensor.contents());
+  if (values->is_null()) {
     return Wrong(tensor, absl::StrCat("is of type ", Shortened(tensor.datatype(), 16),
                                       ", which no tensor of a request is"));
   }
-  if (static_cast<int64_t>(values.size()) != *elements) {
+  if (static_cast<int64_t>(values->size()) != *elements) {
     return Wrong(tensor, "has contents that do not fit its type and shape");
   }
-  for (const Json& value : values) {
+  for (const Json& value : *values) {
     if (!IsUtf8(value)) return Wrong(tensor, "has text that is not UTF-8");
   }
-  if (*elements == 1) return Json(std::move(values[0]));
+  if (*elements == 1) return ParsedJson(std::move((*values)[0]));
   return values;
 }
 
@@ -168,7 +170,7 @@ OutputTensor NumberTensor(std::string name, std::string datatype, const std::vec
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::pair<std::string, Json>>> ReadTensors(
+absl::StatusOr<std::vector<std::pair<std::string, ParsedJson>>> ReadTensors(
     const ModelInferRequest& request) {
   if (request.inputs_size() > kTensorsMax) {
     return absl::InvalidArgumentError(
@@ -179,12 +181,12 @@ absl::StatusOr<std::vector<std::pair<std::string, Json>>> ReadTensors(
     return absl::InvalidArgumentError(absl::StrCat("raw_input_contents has ", raw, " entries for ",
                                                    request.inputs_size(), " inputs"));
   }
-  std::vector<std::pair<std::string, Json>> tensors;
+  std::vector<std::pair<std::string, ParsedJson>> tensors;
   std::set<std::string> names;
   for (int i = 0; i < request.inputs_size(); ++i) {
     const InputTensor& tensor = request.inputs(i);
     if (!names.insert(tensor.name()).second) return Wrong(tensor, "is there twice");
-    TUTTI_ASSIGN_OR_RETURN(Json value, ReadTensor(request, i));
+    TUTTI_ASSIGN_OR_RETURN(ParsedJson value, ReadTensor(request, i));
     tensors.emplace_back(tensor.name(), std::move(value));
   }
   return tensors;

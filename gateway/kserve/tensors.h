@@ -25,7 +25,7 @@ struct OutputTensor {
 // Inputs by name, in the order of the request. INVALID_ARGUMENT names the tensor: contents that do
 // not fit its type and shape, text that is not UTF-8, a name twice, shared memory, more than
 // kTensorsMax.
-absl::StatusOr<std::vector<std::pair<std::string, Json>>> ReadTensors(
+absl::StatusOr<std::vector<std::pair<std::string, ParsedJson>>> ReadTensors(
     const inference::ModelInferRequest& request);
 
 // Elements of shape [number of values].
