@@ -203,9 +203,16 @@ void SimWorker::Beat(uint64_t incarnation) {
 
 void SimWorker::OnFrame(coordinator::LinkKey link, v1::Frame frame) {
   if (!up()) return;
+  // By the thread of the link, whatever the executor does.
+  if (link == link_ && frame.has_welcome() && !hung_) return OnWelcome(frame.welcome());
   const auto kind = link == link_ ? Item::Kind::kFrame : Item::Kind::kOldFrame;
   inbox_.push_back({.kind = kind, .link = link, .frame = std::move(frame)});
   Pump();
+}
+
+void SimWorker::OnWelcome(const v1::Welcome& welcome) {
+  welcome_ = true;
+  obeyed_ = std::max(obeyed_, welcome.incarnation());
 }
 
 void SimWorker::OnClosed(coordinator::LinkKey link) {
@@ -363,8 +370,7 @@ Duration SimWorker::Process(Item item) {
     return {};
   }
   if (item.frame.has_welcome()) {
-    welcome_ = true;
-    obeyed_ = std::max(obeyed_, item.frame.welcome().incarnation());
+    OnWelcome(item.frame.welcome());
     return {};
   }
   const bool assigns = item.frame.has_assign_shard();

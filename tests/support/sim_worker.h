@@ -120,6 +120,7 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
     std::unique_ptr<SimPipe> pipe;
   };
 
+  void OnWelcome(const v1::Welcome& welcome);
   void Connect();
   void AwaitWelcome(coordinator::LinkKey link);
   void ConnectLater();
