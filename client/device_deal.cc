@@ -56,7 +56,9 @@ absl::StatusOr<MachineDevices> ParseDeviceReport(absl::string_view json) {
     return absl::InternalError(absl::StrCat("tutti-worker --list-devices says \"",
                                             json.substr(0, 200), "\", which is no list of GPUs"));
   }
-  MachineDevices machine = {.problem = TextAt(report, "problem")};
+  const auto no_gpu = report.find("no_gpu");
+  MachineDevices machine = {.problem = TextAt(report, "problem"),
+                            .no_gpu = no_gpu != report.end() && *no_gpu == true};
   for (const auto& entry : report["gpus"]) {
     if (!entry.is_object()) continue;
     const auto memory = entry.find("memory_bytes");
@@ -88,7 +90,7 @@ absl::StatusOr<DeviceDeal> DealDevices(const DeviceWish& wish, const MachineDevi
           absl::StrCat("--device ", wish.device, ": no GPU may serve: ", why));
     }
     deal.devices.assign(static_cast<size_t>(std::max(1, wish.workers)), "cpu");
-    deal.reason = why;
+    if (!machine.no_gpu) deal.reason = why;
     return deal;
   }
   deal.gpus = true;

@@ -21,6 +21,7 @@ struct MachineGpu {
 struct MachineDevices {
   std::vector<MachineGpu> gpus;
   std::string problem;  // why there are none
+  bool no_gpu = false;  // the machine has none, so that this is no news
 };
 
 // The report of `tutti-worker --list-devices`. INTERNAL: something else was said.
@@ -39,8 +40,9 @@ struct DeviceDeal {
   std::vector<std::string> devices;  // of each worker
   // Bytes for each worker of GPUs that are shared; 0: each takes what its GPU, or the machine, has.
   int64_t memory_per_worker = 0;
-  bool gpus = false;   // whether the devices are GPUs
-  std::string reason;  // why the CPU serves though nobody named it; ""
+  bool gpus = false;  // whether the devices are GPUs
+  // Why the CPU serves though nobody named it; "": it was named, or nothing else is there.
+  std::string reason;
 };
 
 // INVALID_ARGUMENT: more workers than GPUs without `share`; says how many there are, and what to

@@ -31,6 +31,16 @@ TEST(DeviceDealTest, EveryGpuIsUsedWithoutBeingNamed) {
   EXPECT_EQ(deal->reason, "");
 }
 
+TEST(DeviceDealTest, WhereThereIsNoGpuTheCpuIsNoNews) {
+  MachineDevices machine =
+      *ParseDeviceReport(R"({"gpus":[],"problem":"no plug-in","no_gpu":true})");
+  EXPECT_EQ(DealDevices({}, machine)->reason, "");
+  EXPECT_THAT(std::string(DealDevices({.device = "cuda"}, machine).status().message()),
+              HasSubstr("no plug-in"));
+  machine = *ParseDeviceReport(R"({"gpus":[],"problem":"no plug-in","no_gpu":false})");
+  EXPECT_EQ(DealDevices({}, machine)->reason, "no plug-in");
+}
+
 TEST(DeviceDealTest, WorkersGetGpusInOrder) {
   EXPECT_THAT(DealDevices({.device = "cuda", .workers = 2}, Gpus(4))->devices,
               ElementsAre("cuda:0", "cuda:1"));

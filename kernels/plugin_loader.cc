@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <span>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,9 @@
 
 namespace tutti::kernels {
 namespace {
+
+// As the kernel writes it in sysfs.
+constexpr std::string_view kNvidiaVendor = "0x10de";
 
 absl::StatusOr<std::string> FindPlugin(const std::string& file,
                                        const std::vector<std::string>& directories) {
@@ -85,9 +89,34 @@ void LoadGpuKernelsAtOnce(std::string_view numerics_class) {
   if (!numerics_class.ends_with("-cublas")) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
+bool MayHaveGpu(const std::string& root) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (const char* const node : {"dev/nvidiactl", "dev/nvidia0", "dev/dxg", "dev/nvhost-gpu",
+                                 "dev/nvgpu", "proc/driver/nvidia"}) {
+    if (fs::exists(fs::path(root) / node, error)) return true;
+  }
+  const fs::path bus = fs::path(root) / "sys/bus/pci/devices";
+  const auto first_word = [](const fs::path& file) {
+    std::string word;
+    std::ifstream(file) >> word;
+    return word;
+  };
+  for (fs::directory_iterator at(bus, error), end; !error && at != end; at.increment(error)) {
+    // Of a display controller the class begins with 03.
+    if (first_word(at->path() / "vendor") == kNvidiaVendor &&
+        first_word(at->path() / "class").starts_with("0x03")) {
+      return true;
+    }
+  }
+  return false;
+}
+
 GpuList ListGpus(const std::string& file, const std::vector<std::string>& directories) {
   const auto path = FindPlugin(file, directories);
-  if (!path.ok()) return {.problem = std::string(path.status().message())};
+  if (!path.ok()) {
+    return {.problem = std::string(path.status().message()), .no_gpu = !MayHaveGpu()};
+  }
   const auto symbol = OpenSymbol(*path, kPluginDevicesSymbol);
   if (!symbol.ok()) return {.problem = std::string(symbol.status().message())};
   const PluginIdentity host = ThisSide();

@@ -51,7 +51,13 @@ struct Gpu {
 struct GpuList {
   std::vector<Gpu> gpus;  // by index
   std::string problem;    // why there are none
+  // The plug-in is missing, and nobody misses it: the system knows of no GPU either.
+  bool no_gpu = false;
 };
+
+// Whether there is, or may be, a GPU of NVIDIA's: on the PCI bus, or where there is a node of its
+// driver, as in a container, under WSL and on boards. `root`: another than "/" in tests.
+bool MayHaveGpu(const std::string& root = "/");
 
 // The GPUs, by the plug-in's account; none is opened. A plug-in that cannot be asked is the
 // problem.  Thread: any; takes as long as the driver needs to wake up.

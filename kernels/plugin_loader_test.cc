@@ -1,8 +1,11 @@
 #include "kernels/plugin_loader.h"
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "base/files_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/plugin_abi.h"
@@ -33,6 +36,25 @@ TEST(PluginLoaderTest, SaysWhereItLooked) {
   EXPECT_EQ(backend.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(backend.status().message()),
               AllOf(HasSubstr("libtutti_nothing.so"), HasSubstr("/nowhere, /else")));
+}
+
+TEST(PluginLoaderTest, KnowsWhereNoGpuIsThatWouldNeedIt) {
+  TempDir root;
+  const std::filesystem::path devices = root.File("sys/bus/pci/devices");
+  const auto add = [&](const char* address, const char* vendor, const char* of_class) {
+    std::filesystem::create_directories(devices / address);
+    std::ofstream(devices / address / "vendor") << vendor << "\n";
+    std::ofstream(devices / address / "class") << of_class << "\n";
+  };
+  EXPECT_FALSE(MayHaveGpu(root.path()));
+  add("0000:00:02.0", "0x8086", "0x030000");
+  add("0000:01:00.1", "0x10de", "0x040300");  // the sound of a card
+  EXPECT_FALSE(MayHaveGpu(root.path()));
+  add("0000:01:00.0", "0x10de", "0x030200");
+  EXPECT_TRUE(MayHaveGpu(root.path()));
+  TempDir wsl;
+  std::filesystem::create_directories(wsl.File("dev/dxg"));
+  EXPECT_TRUE(MayHaveGpu(wsl.path()));
 }
 
 TEST(PluginLoaderTest, OnlyTheFolderThatIsSetIsSearched) {

@@ -101,7 +101,8 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const DeviceWish& wish, const GpuList&
 }
 
 std::string DeviceReport(const GpuList& gpus) {
-  nlohmann::json report = {{"gpus", nlohmann::json::array()}, {"problem", gpus.problem}};
+  nlohmann::json report = {
+      {"gpus", nlohmann::json::array()}, {"problem", gpus.problem}, {"no_gpu", gpus.no_gpu}};
   for (const Gpu& gpu : gpus.gpus) {
     report["gpus"].push_back({{"device", NameOf(gpu)},
                               {"id", gpu.id},
