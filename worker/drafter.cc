@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/fail_point.h"
+#include "worker/limits.h"
 
 namespace tutti::worker {
 namespace {
@@ -131,12 +132,13 @@ void Drafter::Add(const v1::ScheduledSequence& scheduled, const SequenceState& s
 }
 
 // Those that miss few rows come first, so that a long text cannot keep others from being drafted.
-void Drafter::ShareRows() {
+void Drafter::ShareRows(int64_t rows_of_step) {
   std::sort(going_.begin(), going_.end(), [](const Going& a, const Going& b) {
     return std::tuple(a.missing, a.sequence->id.value()) <
            std::tuple(b.missing, b.sequence->id.value());
   });
-  int32_t left = limits_.max_batch_tokens;
+  auto left = static_cast<int32_t>(
+      std::min<int64_t>(limits_.max_batch_tokens, rows_of_step + kDraftRowsBehindMax));
   for (Going& going : going_) {
     going.rows = std::min(going.missing, left);
     left -= going.rows;
@@ -215,17 +217,19 @@ absl::Status Drafter::GoOn(const v1::StepPlan& plan, const SequenceTable& table,
   going_.clear();
   passes_ = 0;
   size_t next = 0;
+  int64_t rows_of_step = 0;
   for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
     const size_t rows = scheduled.sample() ? 1 + static_cast<size_t>(scheduled.guesses_size()) : 0;
     CHECK(next + rows <= sampled.size());
     const auto drawn = sampled.subspan(next, rows);
     next += rows;
     if (!scheduled.has_drafts()) continue;
+    rows_of_step += scheduled.count();
     const SequenceState* const sequence = table.Find(SequenceId(scheduled.sequence()));
     CHECK(sequence != nullptr) << "sequence " << scheduled.sequence() << " was not applied";
     Add(scheduled, *sequence, drawn);
   }
-  ShareRows();
+  ShareRows(rows_of_step);
   const auto is_due = [](const Going& going) { return going.rows > 0; };
   while (std::any_of(going_.begin(), going_.end(), is_due)) {
     TUTTI_RETURN_IF_ERROR(RunPass(plan.step(), progress, begin));

@@ -10,8 +10,9 @@
 // Rows are computed once, and once more where the text has become another: where a guess was wrong.
 // Behind a cached prefix they are computed, too, unless the prefix's blocks are known to have them
 // (drafted_blocks.h); what lies there has the same bits. Nobody waits for a draft model that has
-// much to catch up with: it computes one batch of missing rows in a step, and guesses nothing of
-// sequences that it has not caught up with.
+// much to catch up with, which only it knows: it computes as many rows in a step as the step has of
+// its sequences and kDraftRowsBehindMax more, in one batch, and guesses nothing of sequences that
+// it has not caught up with.
 //
 // What it says changes no token, so whatever it cannot do it leaves. Only an error of its runner,
 // which is one of the device, is more than that.
@@ -103,7 +104,7 @@ class Drafter {
               Text* text) const;
   bool Put(TokenId id, Text* text) const;
   void CutTo(int32_t tokens, Text* text) const;
-  void ShareRows();
+  void ShareRows(int64_t rows_of_step);
   void BuildBatch(uint64_t step);
   absl::Status RunPass(uint64_t step, const ProgressCallback& progress, const BeginCallback& begin);
   void Take(TokenId drawn, Going* going) const;

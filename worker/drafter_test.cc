@@ -122,6 +122,23 @@ TEST(DrafterTest, NobodyWaitsForMuchThatIsMissing) {
   EXPECT_THAT(worker.draft.PopRows(), ElementsAre(22, 1));
 }
 
+// Only the worker knows how much is missing.
+TEST(DrafterTest, APrefixThatWasCachedIsReadInPieces) {
+  DraftingWorker worker({.max_batch_tokens = 512});
+  worker.Begin(9, Counting(100, 400));
+  worker.Step({{.sequence = 9}});
+  ASSERT_THAT(worker.draft.PopRows(), IsEmpty());
+  worker.Begin(1, Counting(100, 400), worker.blocks(9), /*cached=*/399);
+  EXPECT_THAT(worker.DraftsOf({{.drafts = 2, .more_blocks = 1}}), IsEmpty());
+  EXPECT_THAT(worker.draft.PopRows(), ElementsAre(kDraftRowsBehindMax + 1));
+  EXPECT_THAT(worker.DraftsOf({{.drafts = 2}}), ElementsAre(502, 503));
+  EXPECT_THAT(worker.draft.PopRows(), ElementsAre(402 - kDraftRowsBehindMax - 1, 1));
+  // What the step itself computes of a prompt is read at once.
+  worker.Begin(2, Counting(1, 400));
+  worker.Step({{.sequence = 2, .drafts = 0}});
+  EXPECT_THAT(worker.draft.PopRows(), ElementsAre(400));
+}
+
 TEST(DrafterTest, SequencesThatAreDraftedShareThePasses) {
   DraftingWorker worker;
   worker.Begin(1, {1, 2, 3});

@@ -22,9 +22,9 @@
 namespace tutti::worker {
 
 inline constexpr int32_t kDraftBlockSize = 16;
-inline constexpr int32_t kDraftBlocks = 12;
+inline constexpr int32_t kDraftBlocks = 80;
 inline constexpr int32_t kDraftBatchTokens = 24;
-inline constexpr int32_t kDraftModelLen = 64;
+inline constexpr int32_t kDraftModelLen = 640;
 
 // What a model goes on with behind a token.
 using NextToken = std::function<TokenId(TokenId)>;
@@ -62,7 +62,7 @@ class PagedCountingRunner : public StageRunner {
     device_->begun += std::chrono::milliseconds(3);
     rows_of_passes.push_back(batch.rows);
     if (fails) return absl::InternalError("the device is gone");
-    EXPECT_LE(batch.rows, kDraftBatchTokens);
+    EXPECT_LE(batch.rows, max_rows);
     for (size_t s = 0; s < batch.sequences.size(); ++s) {
       for (int32_t row = batch.row_begin[s]; row < batch.row_begin[s + 1]; ++row) {
         EXPECT_LT(batch.tokens[row], vocab_size_);
@@ -83,6 +83,7 @@ class PagedCountingRunner : public StageRunner {
   DraftModel draft_model;
   std::vector<v1::NumericFault> faults;
   std::vector<int32_t> rows_of_passes;
+  int32_t max_rows = kDraftBatchTokens;  // of a Run
   bool fails = false;
   // Drawn by the next row that is sampled, in place of its token.
   std::optional<TokenId> next_draw;
@@ -125,6 +126,7 @@ struct TestedDraft {
   int32_t vocab_size = kVocab;
   NextToken next = OneMore;
   int32_t max_model_len = kDraftModelLen;
+  int32_t max_batch_tokens = kDraftBatchTokens;
   bool is_there = true;
 };
 
@@ -138,12 +140,15 @@ class DraftingWorker : private StageOutbox {
                    const ShardProgressCallback&) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
               auto runner = std::make_unique<PagedCountingRunner>(kVocab, OneMore, &device_);
               target = runner.get();
+              target->max_rows = max_batch_tokens_;
               if (shard.draft()) runner->draft_model = draft_model_;
               return runner;
             },
             this, &device_.clock),
         draft_model_{.runner = &this->draft, .max_model_len = draft.max_model_len},
-        is_there_(draft.is_there) {
+        is_there_(draft.is_there),
+        max_batch_tokens_(draft.max_batch_tokens) {
+    this->draft.max_rows = max_batch_tokens_;
     BeginEpoch();
   }
 
@@ -152,7 +157,7 @@ class DraftingWorker : private StageOutbox {
     v1::Frame frame = AssignFrame(++epoch_, 0, 1);
     v1::AssignShard* const shard = frame.mutable_assign_shard();
     shard->set_num_blocks(kDraftBlocks);
-    shard->set_max_batch_tokens(kDraftBatchTokens);
+    shard->set_max_batch_tokens(max_batch_tokens_);
     shard->set_max_model_len(kDraftModelLen);
     shard->set_draft(is_there_);
     shard->set_kv_epoch(epoch_ - 1);
@@ -294,6 +299,7 @@ class DraftingWorker : private StageOutbox {
   StageWorker worker_;
   StageRunner::DraftModel draft_model_;
   const bool is_there_;
+  const int32_t max_batch_tokens_;
   std::map<uint64_t, Sequence> sequences_;
   std::vector<uint64_t> finished_;
   uint64_t epoch_ = 0, step_ = 0;

@@ -46,6 +46,9 @@ inline constexpr int32_t kPlanBiasIdsMax = 1 << 16;
 inline constexpr uint32_t kPlanTopLogprobsMax = 1024;
 // Guessed tokens of one sequence in a step; the coordinator has fewer.
 inline constexpr int32_t kPlanGuessesMax = 64;
+// Rows that the draft model computes behind a step at most, beside as many as the step itself has
+// of the sequences that it goes on with: others wait until it has.
+inline constexpr int32_t kDraftRowsBehindMax = 256;
 // For the same reason: tokens that end the output, rows of tokens that it must not have, and the
 // tokens of all of these. Those that it may have are in order, at most the vocabulary.
 inline constexpr int32_t kPlanEndIdsMax = 1 << 16;
