@@ -150,9 +150,11 @@ inline constexpr double kGuessedStep = 1.5;
 inline constexpr double kGuessesWorth = 0.8;
 // Drafts of a sequence in a step while it is not known what they cost.
 inline constexpr int32_t kDraftsToLearn = 4;
-// Tokens of a sequence that the draft model may have to read before it goes on, where others wait
-// for it: what comes while it pauses. And how many for each token that is left of the output: where
-// reading takes longest, sixteen rows take as long as a pass, and a step as long as ten.
+// Tokens of a step's sequences that the draft model may have to read before it goes on, where
+// others wait for it: what comes while it pauses. Workers read no more in a step, beside as many as
+// the step has of these sequences (kDraftRowsBehindMax of worker/limits.h). And how many for each
+// token that is left of the output: where reading takes longest, sixteen rows take as long as a
+// pass, and a step as long as ten.
 inline constexpr int32_t kDraftsBehindMax = 256;
 inline constexpr int32_t kDraftRowsWorth = 64;
 // So many equal tokens before a place make it likely that what follows is equal too, whatever was

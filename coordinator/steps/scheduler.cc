@@ -383,8 +383,9 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
   scheduled->mutable_guesses()->Add(guesses.begin(), guesses.end());
   if (row.drafts.has_value()) {
     scheduled->set_drafts(*row.drafts);
-    stay.draft_read =
-        std::min(stay.planned + row.count, stay.draft_read + options_.max_batch_tokens);
+    // As workers have it (worker/drafter.h).
+    const int32_t rows_max = std::min(options_.max_batch_tokens, row.count + kDraftsBehindMax);
+    stay.draft_read = std::min(stay.planned + row.count, stay.draft_read + rows_max);
   }
   if (!TUTTI_FAIL_POINT("coordinator.keep_drafts")) stay.drafts.clear();
 

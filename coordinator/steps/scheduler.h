@@ -267,7 +267,9 @@ class Scheduler {
   bool MayDraft() const;
   int32_t DraftsAllowed(const Sequence& sequence) const;
   int32_t DraftsWanted(const Row& row) const;
-  bool MayCatchUp(const Row& row, bool all_may) const;
+  int32_t DraftRowsToRead(const Row& row) const;
+  bool MayCatchUp(const Row& row, bool all_may, int32_t read) const;
+  bool KeepsUp(const Row& row, bool all_may) const;
   void AskForDrafts();
   int32_t DraftsInTime() const;
   double VerifiedIn(int32_t drafts) const;

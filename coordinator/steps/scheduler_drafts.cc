@@ -41,14 +41,31 @@ int32_t Scheduler::DraftsWanted(const Row& row) const {
   return most <= 0 ? 0 : std::min(most, sequence->PaceOf(GuessOrigin::kDraft).Next());
 }
 
+// Rows that the draft model computes behind the step before it says anything of the sequence, such
+// as those of a prompt. 0: hardly any, of tokens that it has said itself.
+int32_t Scheduler::DraftRowsToRead(const Row& row) const {
+  const Sequence::Stay& stay = row.sequence->stay;
+  const int32_t rows = stay.planned + row.count - stay.draft_read;
+  return rows <= kGuessesMax + 1 ? 0 : rows;
+}
+
 // A draft model that has much to read behind a step, such as a prompt that was computed beside
 // others, lengthens it by more than a pass: only where nobody waits who has nothing of it, and much
-// is left to say.
-bool Scheduler::MayCatchUp(const Row& row, bool all_may) const {
+// is left to say. `read`: rows, with those of the sequences before it in the step.
+bool Scheduler::MayCatchUp(const Row& row, bool all_may, int32_t read) const {
+  if (!all_may) return read <= kDraftsBehindMax;
   const Sequence& sequence = *row.sequence;
   const int32_t missing = sequence.stay.planned - sequence.stay.draft_read;
-  if (missing <= kDraftsBehindMax) return true;
-  return all_may && missing <= int64_t{kDraftRowsWorth} * OutputLeft(sequence);
+  return missing <= kDraftsBehindMax ||
+         missing <= int64_t{kDraftRowsWorth} * OutputLeft(sequence);
+}
+
+// A prompt is read by both models, piece by piece, where all of the step may have drafts. The row
+// of one token that nothing is asked behind can be made up for.
+bool Scheduler::KeepsUp(const Row& row, bool all_may) const {
+  return all_may && row.count > 1 && OutputLeft(*row.sequence) > 0 &&
+         MayCatchUp(row, all_may, /*read=*/0) &&
+         !row.sequence->PaceOf(GuessOrigin::kDraft).is_pausing();
 }
 
 void Scheduler::AskForDrafts() {
@@ -56,19 +73,19 @@ void Scheduler::AskForDrafts() {
   const bool all_may = std::all_of(scratch_.rows.begin(), scratch_.rows.end(), [&](const Row& row) {
     return DraftsAllowed(*row.sequence) > 0;
   });
-  for (Row& row : scratch_.rows) row.drafts = MayCatchUp(row, all_may) ? DraftsWanted(row) : 0;
+  int32_t read = 0;
+  for (Row& row : scratch_.rows) {
+    const int32_t more = read + DraftRowsToRead(row);
+    row.drafts = MayCatchUp(row, all_may, more) ? DraftsWanted(row) : 0;
+    if (*row.drafts > 0) read = more;
+  }
   const int32_t most = DraftsInTime();
   for (Row& row : scratch_.rows) {
     if (*row.drafts > 0) {
       if (most == 0) row.sequence->PaceOf(GuessOrigin::kDraft).OnTooLong();
       KeepDrafts(most, &row);
     }
-    // A prompt is read by both models, piece by piece, where all of the step may have drafts. The
-    // row of one token that nothing is asked behind can be made up for.
-    const bool keeps_up = all_may && row.count > 1 && OutputLeft(*row.sequence) > 0 &&
-                          MayCatchUp(row, all_may) &&
-                          !row.sequence->PaceOf(GuessOrigin::kDraft).is_pausing();
-    if (row.drafts == 0 && !keeps_up) row.drafts.reset();
+    if (row.drafts == 0 && !KeepsUp(row, all_may)) row.drafts.reset();
   }
 }
 

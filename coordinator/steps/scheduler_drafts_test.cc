@@ -176,13 +176,40 @@ TEST_F(SchedulerDraftsTest, MuchIsReadOnlyWhereItIsWorthItAndNobodyElseWaits) {
   Finish();
   scheduler_->Remove(small);
   Sequence* const large = add_beside_other(200);
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 8; ++i) {
     EXPECT_GT(DraftsOf(PlanOne()), 0);
     Finish();
   }
   EXPECT_LE(large->stay.planned - large->stay.draft_read, kDraftsBehindMax);
   Add(40, 100)->request.drafts_max = 0;
   EXPECT_GT(DraftsOf(PlanOne()), 0) << "it has been read";
+}
+
+// What the step itself computes of a prompt is read as well.
+TEST_F(SchedulerDraftsTest, NobodyWaitsUntilALongPromptIsRead) {
+  for (const int32_t prompt : {200, 300}) {
+    Start({.max_batch_tokens = 4096, .chunk_tokens = 4096}, 1, 1000);
+    AddRunning(5, 1000)->request.drafts_max = 0;
+    Add(prompt, 1000);
+    const v1::StepPlan plan = PlanOne();
+    ASSERT_EQ(plan.scheduled(1).count(), prompt);
+    EXPECT_EQ(DraftsOf(plan, 1), prompt <= kDraftsBehindMax ? 4 : -1);
+    Finish();
+  }
+}
+
+// Many short ones are as much to read as a long one.
+TEST_F(SchedulerDraftsTest, NobodyWaitsUntilManyPromptsAreRead) {
+  Start({.max_batch_tokens = 4096, .chunk_tokens = 4096}, 1, 1000);
+  AddRunning(5, 1000)->request.drafts_max = 0;
+  for (int i = 0; i < 10; ++i) Add(100, 1000);
+  const v1::StepPlan plan = PlanOne();
+  ASSERT_EQ(plan.scheduled_size(), 11);
+  int32_t rows = 0;
+  for (int i = 1; i < plan.scheduled_size(); ++i) {
+    if (plan.scheduled(i).has_drafts()) rows += plan.scheduled(i).count();
+  }
+  EXPECT_EQ(rows, 200);
 }
 
 // A prefix that is cached was read when it was computed.
