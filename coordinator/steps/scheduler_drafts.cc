@@ -16,10 +16,12 @@ int32_t OutputLeft(const Sequence& sequence) {
 }  // namespace
 
 // Nobody waits for drafts where he has less than he wants, or where many run: their rows together
-// read the weights for many tokens anyway. The plan has a field more for each row.
+// read the weights for many tokens anyway. Where those that run fill a step with the tokens that
+// are due, none is left for guesses. The plan has a field more for each row.
 bool Scheduler::MayDraft() const {
   return options_.draft && alone_ == nullptr && !scratch_.preempted && !scratch_.out_of_time &&
          !scratch_.out_of_plan && running_.size() <= kGuessingSequencesMax &&
+         running() < options_.max_batch_tokens &&
          scratch_.new_fields >= static_cast<int64_t>(scratch_.rows.size());
 }
 

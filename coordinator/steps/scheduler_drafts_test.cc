@@ -185,6 +185,18 @@ TEST_F(SchedulerDraftsTest, MuchIsReadOnlyWhereItIsWorthItAndNobodyElseWaits) {
   EXPECT_GT(DraftsOf(PlanOne()), 0) << "it has been read";
 }
 
+// Nobody asks for what no step has rows for.
+TEST_F(SchedulerDraftsTest, NoneWhereTheTokensThatAreDueFillAStep) {
+  for (const int32_t rows : {4, 5}) {
+    Start({.max_batch_tokens = rows});
+    for (int i = 0; i < 4; ++i) AddRunning(1, 100);
+    const v1::StepPlan plan = PlanOne();
+    ASSERT_EQ(plan.scheduled_size(), 4);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(DraftsOf(plan, i) > 0, rows == 5) << i;
+    Finish();
+  }
+}
+
 // What the step itself computes of a prompt is read as well.
 TEST_F(SchedulerDraftsTest, NobodyWaitsUntilALongPromptIsRead) {
   for (const int32_t prompt : {200, 300}) {
