@@ -75,9 +75,14 @@ class Engine {
   std::string MissedWork();
   // Tokens that tenants have been charged so far; for tests.
   int64_t charged_tokens() const { return admission_.charged_tokens(); }
-  // Requests that wait for a place which others should give up (Scheduler::Outranked), and how many
-  // steps their pipeline has been sent. Walks over everything, for tests.
-  std::vector<std::pair<RequestId, uint64_t>> Outranked();
+  // A request that waits for a place which others should give up (Scheduler::Outranked).
+  struct OutrankedRequest {
+    RequestId id;
+    PipelineId pipeline;  // that it waits for
+    uint64_t steps = 0;   // that this pipeline has been sent
+  };
+  // Walks over everything, for tests.
+  std::vector<OutrankedRequest> Outranked();
 
   // An operator lets a worker go, or takes it back (`undo`): what becomes of it, for people. For
   // Advance to act on. NOT_FOUND: no worker of that name is linked.

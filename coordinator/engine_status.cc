@@ -40,11 +40,11 @@ void Engine::LookupPrefix(const Hash128& domain, std::span<const TokenId> tokens
   }
 }
 
-std::vector<std::pair<RequestId, uint64_t>> Engine::Outranked() {
-  std::vector<std::pair<RequestId, uint64_t>> outranked;
+std::vector<Engine::OutrankedRequest> Engine::Outranked() {
+  std::vector<OutrankedRequest> outranked;
   for (const auto& replica : replicas_) {
     for (const RequestId id : replica->scheduler.Outranked()) {
-      outranked.emplace_back(id, replica->scheduler.steps().last_id().value());
+      outranked.push_back({id, replica->id(), replica->scheduler.steps().last_id().value()});
     }
   }
   return outranked;
