@@ -85,9 +85,10 @@ TEST(SimulationTest, EverySeedKeepsThePromises) {
 }
 
 // Seeds beyond those above that found something once: steps that a slowed worker takes seconds for;
-// a reduced pipeline beside which another was made of those that had come to make it whole.
+// a reduced pipeline beside which another was made of those that had come to make it whole; a
+// request that waited for a place of one pipeline and then of one that had been sent more steps.
 TEST(SimulationTest, SeedsThatFoundSomethingKeepThePromises) {
-  for (const uint64_t seed : {5321, 6778}) {
+  for (const uint64_t seed : {5321, 6778, 3406}) {
     const SimOptions options = DrawSimOptions(seed);
     const SimReport report = RunSimulation(options);
     EXPECT_TRUE(report.failures.empty()) << options.Text() << "\n" << Failures(report);

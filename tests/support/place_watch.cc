@@ -1,5 +1,6 @@
 #include "tests/support/place_watch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,14 +15,14 @@ constexpr uint64_t kStepsMax = 32;
 }  // namespace
 
 std::string PlaceWatch::Check(coordinator::Engine* engine) {
-  std::map<RequestId, uint64_t> since;
+  std::map<std::pair<RequestId, PipelineId>, uint64_t> since;
   std::string wrong;
-  for (const auto& [id, steps] : engine->Outranked()) {
-    const auto before = since_.find(id);
+  for (const auto& [id, pipeline, steps] : engine->Outranked()) {
+    const auto before = since_.find({id, pipeline});
     const uint64_t first = before == since_.end() ? steps : before->second;
-    since[id] = first;
+    uint64_t& counted_from = since[{id, pipeline}];
     // Fewer than before: another epoch.
-    if (steps < first) since[id] = steps;
+    counted_from = std::min(first, steps);
     if (steps > first + kStepsMax) {
       wrong = absl::StrCat("request ", id.value(), " waits for a place for ", steps - first,
                            " steps, which others should have given up");

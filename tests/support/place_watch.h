@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "coordinator/engine.h"
 
@@ -18,7 +19,8 @@ class PlaceWatch {
   std::string Check(coordinator::Engine* engine);
 
  private:
-  std::map<RequestId, uint64_t> since_;  // steps of its pipeline when it was first found so
+  // By the pipeline that it waits for: steps of that one when it was first found so.
+  std::map<std::pair<RequestId, PipelineId>, uint64_t> since_;
 };
 
 }  // namespace tutti::tests
