@@ -144,8 +144,7 @@ void FinishedAnswers::DropOldest(Text* text) {
 
 void FinishedAnswers::BeginStep() {
   looks_left_ = kAnswerLooksInStep;
-  first_ = std::exchange(left_over_, 0);
-  asked_ = 0;
+  ++step_;
   for (int32_t left = kAnswersIndexedInStep; left > 0 && !unindexed_.empty();) {
     Text* const text = unindexed_.front();
     Index(text, &left);
@@ -170,14 +169,26 @@ void FinishedAnswers::Index(Text* text, int32_t* left) {
   }
 }
 
+FinishedAnswers::Turn* FinishedAnswers::TurnOf(const Sequence& sequence) {
+  const auto pipeline = static_cast<size_t>(std::max(sequence.pipeline, 0));
+  if (turns_.size() <= pipeline) turns_.resize(pipeline + 1);
+  Turn& turn = turns_[pipeline];
+  if (std::exchange(turn.step, step_) == step_) return &turn;
+  turn.first = std::exchange(turn.left_over, 0);
+  turn.asked = 0;
+  return &turn;
+}
+
 int32_t FinishedAnswers::Guess(const Sequence& sequence, int32_t most,
                                std::vector<TokenId>* guesses) {
   if (sequence.request.owner == Hash128() || sequence.total() < kEqualMin) return 0;
   const Text* const text = Find(KeyOf(sequence.request));
-  if (text == nullptr || asked_++ < first_) return 0;
+  if (text == nullptr) return 0;
+  Turn* const turn = TurnOf(sequence);
+  if (turn->asked++ < turn->first) return 0;
   const auto tables = static_cast<int32_t>(text->parts.size());
   if (looks_left_ < tables + kLooksOfEntry) {
-    if (left_over_ == 0) left_over_ = asked_ - 1;
+    if (turn->left_over == 0) turn->left_over = turn->asked - 1;
     return 0;
   }
   PlaceSearch search(sequence.tokens,

@@ -8,7 +8,8 @@
 //
 // A text is kept in parts of 2,048 tokens, which are indexed as PromptLookup's are: copied when an
 // answer ends, indexed at most kAnswersIndexedInStep in a step. The searches of a step look at no
-// more than kAnswerLooksInStep; those that found nothing left have their turn in the next.
+// more than kAnswerLooksInStep; those that found nothing left have their turn in the next
+// of their pipeline.
 //
 // Memory: parts of 24 KiB, which is what bytes() counts, besides some hundred bytes for each text
 // that has one, and each owner. No more than kAnswersBytesMax in all, kAnswersBytesOfOwner of one
@@ -99,6 +100,13 @@ class FinishedAnswers : public GuessSource {
     Instant kept_at;                    // when it last kept an answer
     std::list<Owner*>::iterator place;  // in by_time_
   };
+  // Of a pipeline's steps, as several pipelines ask.
+  struct Turn {
+    uint64_t step = 0;  // that it asked in last
+    // Questions of this step so far, those before its first that has an answer, and the first that
+    // is left for the next step; 0: none is.
+    int32_t asked = 0, first = 0, left_over = 0;
+  };
   // Parts, and behind that how old the oldest is: the last is the one that gives its oldest part.
   using Rank = std::pair<size_t, uint64_t>;
 
@@ -112,6 +120,7 @@ class FinishedAnswers : public GuessSource {
   void DropOldest(Text* text);
   void Append(std::span<const TokenId> tokens, Part* part);
   void Index(Text* text, int32_t* left);
+  Turn* TurnOf(const Sequence& sequence);
 
   const int64_t parts_max_, owner_parts_max_;
   const size_t text_parts_max_;
@@ -120,9 +129,8 @@ class FinishedAnswers : public GuessSource {
   int64_t tokens_ = 0;
   uint64_t last_number_ = 0;
   int32_t looks_left_ = kAnswerLooksInStep;  // of this step
-  // Questions of this step so far, those before its first that has an answer, and the first that is
-  // left for the next step; 0: none is.
-  int32_t asked_ = 0, first_ = 0, left_over_ = 0;
+  uint64_t step_ = 0;                        // of any pipeline
+  std::vector<Turn> turns_;                  // by pipeline
   // Both never walked in order.
   absl::node_hash_map<Key, Text> texts_;
   absl::node_hash_map<Id, Owner> owners_;

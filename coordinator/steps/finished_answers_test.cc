@@ -54,7 +54,9 @@ std::vector<TokenId> Guess(FinishedAnswers* answers, const Sequence& sequence, i
   while (answers->unindexed() > 0) answers->BeginStep();
   std::vector<TokenId> guesses = {77};  // others'
   answers->BeginStep();
-  answers->BeginStep();  // no question is left over from the last
+  std::vector<TokenId> of_last;
+  answers->Guess(sequence, most, &of_last);  // no question is left over from the last
+  answers->BeginStep();
   const int32_t found = answers->Guess(sequence, most, &guesses);
   if (equal != nullptr) *equal = found;
   EXPECT_EQ(guesses.front(), 77);
@@ -340,6 +342,33 @@ TEST(FinishedAnswersTest, TextsThatLookAlikeCostNoMore) {
   for (size_t row = 0; row < kRows; ++row) EXPECT_GE(found[row], 1) << row << " has its turn";
   EXPECT_THAT(Guess(&answers, MakeSequence({5, 5}, {5, 5}), 4), ElementsAre(5))
       << "the latest place, behind which a part ends";
+}
+
+// What steps of one pipeline leave over is not what others ask.
+TEST(FinishedAnswersTest, EachPipelineHasItsTurns) {
+  FinishedAnswers answers;
+  const std::vector<TokenId> text = Text(kAnswerTokensMax);
+  for (int i = 0; i < 16; ++i) answers.Keep(MakeSequence({1}, text));
+  while (answers.unindexed() > 0) answers.BeginStep();
+  Sequence question = MakeSequence({1}, Part(text, 3000, 10));
+  std::vector<bool> of_busy(32), of_idle;
+  for (int step = 0; step < 16; ++step) {
+    answers.BeginStep();
+    question.pipeline = 0;
+    std::vector<TokenId> guesses;
+    for (size_t row = 0; row < of_busy.size(); ++row) {
+      guesses.clear();
+      answers.Guess(question, 2, &guesses);
+      if (!guesses.empty()) of_busy[row] = true;
+    }
+    answers.BeginStep();
+    question.pipeline = 1;
+    guesses.clear();
+    answers.Guess(question, 2, &guesses);
+    of_idle.push_back(!guesses.empty());
+  }
+  EXPECT_THAT(of_busy, testing::Each(true));
+  EXPECT_THAT(of_idle, testing::Each(true));
 }
 
 }  // namespace
