@@ -32,6 +32,7 @@ HeapTrimmer::HeapTrimmer(std::function<HeapState()> look, std::function<void()> 
     : look_(std::move(look)),
       trim_(std::move(trim)),
       look_every_(look_every),
+      kept_(Unused()),
       thread_(StartThread("the return of memory", [this] { Run(); })) {}
 
 HeapTrimmer::~HeapTrimmer() {
@@ -45,19 +46,18 @@ HeapTrimmer::~HeapTrimmer() {
 
 void HeapTrimmer::Run() {
   const SystemClock clock;
-  int64_t kept = Unused();
   Duration pause = look_every_;
   while (Sleep(pause)) {
     Instant begin = clock.Now();
     const int64_t unused = Unused();
     pause = std::max<Duration>(look_every_, (clock.Now() - begin) * kHeapLookShare);
-    if (unused < kept + kTrimAfterBytes) {
-      kept = std::min(kept, unused);
+    if (unused < kept_ + kTrimAfterBytes) {
+      kept_ = std::min(kept_, unused);
       continue;
     }
     begin = clock.Now();
     trim_();
-    kept = Unused();
+    kept_ = Unused();
     pause = std::max<Duration>(pause, (clock.Now() - begin) * kHeapTrimShare);
   }
 }

@@ -29,8 +29,8 @@ void TrimHeap();
 
 class HeapTrimmer {
  public:
-  // `look` and `trim` run on the thread, the first look at once and the next ones `look_every`, or
-  // later where they take long.
+  // The first look is the caller's: what is freed from then on is seen. The next ones, `look_every`
+  // or later where they take long, and `trim` run on the thread.
   explicit HeapTrimmer(std::function<HeapState()> look = LookAtHeap,
                        std::function<void()> trim = TrimHeap, Duration look_every = kHeapLookEvery);
   // Waits for a run that has begun.
@@ -48,6 +48,7 @@ class HeapTrimmer {
   const std::function<HeapState()> look_;
   const std::function<void()> trim_;
   const Duration look_every_;
+  int64_t kept_;  // of what is not in use, after the last trim; the least since. The thread's
   Mutex mutex_;
   ConditionVariable changed_;
   bool is_over_ ABSL_GUARDED_BY(mutex_) = false;

@@ -57,6 +57,15 @@ TEST(HeapTrimmerTest, TrimsWhereMuchIsFree) {
   EXPECT_EQ(heap.unused, heap.after_trim);
 }
 
+// However late its thread begins.
+TEST(HeapTrimmerTest, SeesWhatIsFreedAsSoonAsItStands) {
+  FakeHeap heap;
+  const HeapTrimmer trimmer = heap.Trimmer();
+  heap.unused = 400 << 20;
+  heap.WaitForLooks();
+  EXPECT_EQ(heap.trims, 1);
+}
+
 // What is in use is not the trimmer's, and when it is freed it is, however it came to be.
 TEST(HeapTrimmerTest, SeesThatWhatWasUsedIsFree) {
   FakeHeap heap;
