@@ -36,6 +36,13 @@ model::StepSizes SizesOf(const model::ModelConfig& model, const PlacementOptions
           .block_size = options.block_size};
 }
 
+// No sequence is longer than the served model's, nor does the draft model read beyond its own.
+model::StepSizes SizesOfDraft(const model::ModelConfig& model, const PlacementOptions& options) {
+  model::StepSizes sizes = SizesOf(model, options);
+  sizes.max_model_len = std::min(sizes.max_model_len, options.draft->max_position_embeddings);
+  return sizes;
+}
+
 // The bytes that layers may have, beside so many blocks.
 int64_t Left(const StageSlot::Rank& rank, int64_t blocks) {
   return rank.memory - rank.cost->fixed_weights - rank.cost->activations -
@@ -68,7 +75,7 @@ void StageCosts::AddDraft(DeviceKind kind, RankCost* cost) const {
   cost->fixed_block = options_.block_size * draft.num_layers *
                       model::ResidentKvBytesPerToken(draft, kDraftRanks, kind, /*rank=*/0);
   cost->activations += model::ActivationBytes(draft, model::WholeModel(draft), kDraftRanks,
-                                              /*rank=*/0, SizesOf(draft, options_), kind);
+                                              /*rank=*/0, SizesOfDraft(model_, options_), kind);
 }
 
 StageCost StageCosts::Compute(int ranks, bool first, bool last, DeviceKind kind) const {

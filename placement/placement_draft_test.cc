@@ -54,6 +54,24 @@ TEST(PlacementTest, TheDraftModelIsCountedWhereItLies) {
   }
 }
 
+// Where no length is given, it is that of the served model.
+TEST(PlacementTest, ADraftModelsLongContextIsNotCounted) {
+  model::ModelConfig model = tests::TinyModel(8, 1000);
+  model.max_position_embeddings = 256;
+  auto draft = std::make_shared<model::ModelConfig>(tests::TinyModel(2, 1000));
+  PlacementOptions options = Small();
+  options.max_model_len = 0;
+  options.draft = draft;
+  const auto activations = [&](int64_t context) {
+    draft->max_position_embeddings = context;
+    const auto placement = PlacePipeline(model, Devices({kGiB}), options);
+    EXPECT_TRUE(placement.ok()) << placement.status();
+    return placement->stages[0].ranks[0].activation_bytes;
+  };
+  EXPECT_EQ(activations(1 << 17), activations(256));
+  EXPECT_LT(activations(64), activations(256));
+}
+
 // Blocks and layers give way to the draft model, and what cannot hold it is refused.
 TEST(PlacementTest, TheDraftModelTakesRoom) {
   const model::ModelConfig model = tests::TinyModel(6, 1000);
