@@ -165,7 +165,7 @@ class BesideUp(Test):
     def test_whoever_is_turned_away_is_seen_with_the_reason(self):
         self.begin_up()
         for name, reason, begin in [
-                ("w10", "bytes of memory; the smallest stage of this model needs",
+                ("w10", "of memory; the smallest stage of this model needs",
                  lambda: self.worker("w10", "--memory", "100KiB")),
                 ("w11", "numerics class of the worker is",
                  lambda: self.worker("w11", "--numerics-class", self.another_class())),
@@ -195,7 +195,7 @@ class TooLittleMemory(BesideUp):
 
     def test_a_worker_that_holds_nothing_is_refused(self):
         self.begin_up(memory="100KiB")
-        self.check_seen(self.own_worker, "offers 102400 bytes of memory; the smallest stage of this model needs", refused,
+        self.check_seen(self.own_worker, "offers 100.0 KiB of memory; the smallest stage of this model needs", refused,
                         self.log, self.path("up.out"))
 
     def test_workers_that_hold_a_part_are_told_how_much_is_missing(self):
