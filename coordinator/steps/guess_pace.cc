@@ -25,10 +25,11 @@ int32_t GuessPace::Next() {
   return 0;
 }
 
-double GuessPace::Expected(int32_t guesses) const {
+double GuessPace::Expected(int32_t guesses, bool repeats) const {
+  const float each = repeats && misses_ == 0 ? std::max(chance_, kRepeats) : chance_;
   double sum = 0;
   double chance = 1;
-  for (int32_t i = 0; i < guesses; ++i) sum += chance *= chance_;
+  for (int32_t i = 0; i < guesses; ++i) sum += chance *= each;
   return sum;
 }
 

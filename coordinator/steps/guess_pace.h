@@ -14,6 +14,7 @@ class GuessPace {
   // what is repeated shows it within some steps. And of a draft model: it was made for that.
   static constexpr float kUnknownText = 0.3F;
   static constexpr float kUnknownDraft = 0.6F;
+  static constexpr float kRepeats = 0.8F;
 
   // `chance`: that a guess is right, where nothing is known yet.
   explicit GuessPace(float chance = kUnknownText) : unknown_(chance), chance_(chance) {}
@@ -22,7 +23,9 @@ class GuessPace {
   // what a pause is counted in.
   int32_t Next();
   // The tokens that so many guesses bring, by those of late; without the one that comes anyway.
-  double Expected(int32_t guesses) const;
+  // `repeats`: so many tokens before them are equal as chance does not bring (kEqualLikely), which
+  // says more than others' fate as long as it was not wrong.
+  double Expected(int32_t guesses, bool repeats = false) const;
   bool is_pausing() const { return pause_ > 0; }
   // Whether as many as not are right, of those that come first or behind right ones.
   bool IsLikely() const { return chance_ >= kLikely; }

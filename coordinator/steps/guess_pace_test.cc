@@ -33,6 +33,17 @@ TEST(GuessPaceTest, GuessesOneMoreThanWereRight) {
   EXPECT_EQ(pace.Next(), 1);
 }
 
+// A long passage that repeats itself is believed until it has misled.
+TEST(GuessPaceTest, ExpectsMuchOfWhatRepeatsItself) {
+  GuessPace pace;
+  EXPECT_NEAR(pace.Expected(2), 0.3 + 0.09, 1e-6);
+  EXPECT_NEAR(pace.Expected(2, /*repeats=*/true), 0.8 + 0.64, 1e-6);
+  pace.OnVerified(4, 0);
+  EXPECT_EQ(pace.Expected(2, /*repeats=*/true), pace.Expected(2));
+  for (int i = 0; i < 40; ++i) pace.OnVerified(4, 4);
+  EXPECT_GT(pace.Expected(2, /*repeats=*/true), 1.9) << "nor less of it than of others";
+}
+
 int Pause(GuessPace* pace) {
   int steps = 0;
   while (pace->Next() == 0) ++steps;

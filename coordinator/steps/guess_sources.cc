@@ -20,10 +20,10 @@ void GuessSources::BeginStep() {
   }
 }
 
-std::optional<GuessOrigin> GuessSources::Guess(Sequence* sequence, const Most& most,
-                                               std::vector<TokenId>* guesses) {
+std::optional<GuessSources::Found> GuessSources::Guess(Sequence* sequence, const Most& most,
+                                                       std::vector<TokenId>* guesses) {
   const size_t begin = guesses->size();
-  std::optional<GuessOrigin> best;
+  std::optional<Found> best;
   double best_expected = 0;
   for (const GuessOrigin origin : kGuessOrigins) {
     GuessSource* const source = sources_[IndexOf(origin)];
@@ -35,12 +35,13 @@ std::optional<GuessOrigin> GuessSources::Guess(Sequence* sequence, const Most& m
     one_.clear();
     const int32_t equal = source->Guess(*sequence, wanted, &one_);
     if (one_.empty()) continue;
-    const bool likely = equal >= kEqualLikely || pace.IsLikely();
-    const double expected = pace.Expected(static_cast<int32_t>(one_.size()));
+    const bool repeats = equal >= kEqualLikely;
+    const bool likely = repeats || pace.IsLikely();
+    const double expected = pace.Expected(static_cast<int32_t>(one_.size()), repeats);
     if (best.has_value() && !likely && expected <= best_expected) continue;
     guesses->resize(begin);
     guesses->insert(guesses->end(), one_.begin(), one_.end());
-    best = origin;
+    best = {.origin = origin, .repeats = repeats};
     best_expected = expected;
     if (likely) break;
   }

@@ -41,9 +41,12 @@ class GuessSources {
   void BeginStep();
   // Guesses of a sequence that may be had of each origin in this step; 0: none.
   using Most = std::array<int32_t, kGuessOriginCount>;
+  struct Found {
+    GuessOrigin origin = GuessOrigin::kText;
+    bool repeats = false;  // see GuessPace::Expected
+  };
   // Appends guesses of one source, and says of which; nothing: no source has any.
-  std::optional<GuessOrigin> Guess(Sequence* sequence, const Most& most,
-                                   std::vector<TokenId>* guesses);
+  std::optional<Found> Guess(Sequence* sequence, const Most& most, std::vector<TokenId>* guesses);
   void Forget(const Sequence& sequence);
 
  private:

@@ -42,7 +42,10 @@ class GuessSourcesTest : public testing::Test {
   }
   std::optional<GuessOrigin> Guess(GuessSources::Most most = {8, 8, 8}) {
     guesses_.clear();
-    return sources_.Guess(&sequence_, most, &guesses_);
+    const std::optional<GuessSources::Found> found = sources_.Guess(&sequence_, most, &guesses_);
+    if (!found.has_value()) return std::nullopt;
+    repeats_ = found->repeats;
+    return found->origin;
   }
   // So many verifications of one guess each, all of them right or wrong.
   void Verify(GuessOrigin origin, int times, bool right) {
@@ -54,6 +57,7 @@ class GuessSourcesTest : public testing::Test {
   GuessSources sources_;
   Sequence sequence_;
   std::vector<TokenId> guesses_;
+  bool repeats_ = false;
 };
 
 TEST_F(GuessSourcesTest, OfUnknownOnesTheFirstUnlessAnotherIsLikely) {
@@ -74,8 +78,10 @@ TEST_F(GuessSourcesTest, TheFirstLikelyOneIsTakenAndTheOthersAreNotAsked) {
   text_.equal_ = kEqualLikely;
   EXPECT_EQ(Guess(), GuessOrigin::kText);
   EXPECT_EQ(answers_.asked_, 0);
+  EXPECT_TRUE(repeats_);
   text_.equal_ = kEqualLikely - 1;
   EXPECT_EQ(Guess(), GuessOrigin::kDraft);
+  EXPECT_FALSE(repeats_);
   Verify(GuessOrigin::kAnswers, 5, /*right=*/true);
   EXPECT_EQ(Guess(), GuessOrigin::kAnswers);
   Verify(GuessOrigin::kText, 5, /*right=*/true);
@@ -108,7 +114,7 @@ TEST_F(GuessSourcesTest, WhoPausesIsNotAsked) {
 TEST_F(GuessSourcesTest, NoneWhereNoneHasAny) {
   text_.count_ = answers_.count_ = 0;
   guesses_ = {9};
-  EXPECT_EQ(sources_.Guess(&sequence_, {8, 8, 8}, &guesses_), std::nullopt);
+  EXPECT_FALSE(sources_.Guess(&sequence_, {8, 8, 8}, &guesses_).has_value());
   EXPECT_THAT(guesses_, ElementsAre(9)) << "those of other sequences";
   sources_.Use(GuessOrigin::kText, nullptr);
   EXPECT_EQ(Guess({0, 0, 0}), std::nullopt);

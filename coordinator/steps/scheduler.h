@@ -229,6 +229,7 @@ class Scheduler {
     int32_t guesses = 0;  // rows behind those
     size_t first_guess = 0;
     GuessOrigin origin = GuessOrigin::kText;  // of the guesses
+    bool repeats = false;                     // see GuessPace::Expected
     // Tokens that the draft model is asked for behind the step; 0: it reads the rows and no more.
     std::optional<int32_t> drafts;
   };

@@ -32,10 +32,11 @@ void Scheduler::Guess() {
   guess_sources_.BeginStep();
   for (Row& row : scratch_.rows) {
     row.first_guess = scratch_.guesses.size();
-    const std::optional<GuessOrigin> origin =
+    const std::optional<GuessSources::Found> found =
         guess_sources_.Guess(row.sequence, GuessesWanted(row), &scratch_.guesses);
-    if (!origin.has_value()) continue;
-    row.origin = *origin;
+    if (!found.has_value()) continue;
+    row.origin = found->origin;
+    row.repeats = found->repeats;
     CutGuesses(&row);
   }
   if (scratch_.guesses.empty()) return;
@@ -89,7 +90,7 @@ int32_t Scheduler::GuessesInTime() const {
       all &= row.guesses > 0;
       if (row.guesses == 0) continue;
       const GuessPace& pace = row.sequence->PaceOf(row.origin);
-      worth = std::min(worth, pace.Expected(std::min(most, row.guesses)));
+      worth = std::min(worth, pace.Expected(std::min(most, row.guesses), row.repeats));
     }
     worth *= kGuessesWorth;
     if (!all) worth = std::min(worth, options_.guesses_stretch);
