@@ -72,11 +72,11 @@ std::pair<int64_t, int64_t> CountOffline(const Script& script) {
     const int32_t most = std::max(0, std::min(size - have - 1, coordinator::kGuessesMax));
     std::vector<TokenId> guesses;
     sources.BeginStep();
-    const auto origin = sources.Guess(&sequence, {most, most, 0}, &guesses);
+    const auto found = sources.Guess(&sequence, {most, most, 0}, &guesses);
     const auto count = static_cast<int32_t>(guesses.size());
     int32_t equal = 0;
     while (equal < count && guesses[equal] == script.answer[have + equal]) ++equal;
-    if (origin.has_value()) sequence.PaceOf(*origin).OnVerified(count, equal);
+    if (found.has_value()) sequence.PaceOf(found->origin).OnVerified(count, equal);
     right += equal;
     guessed += count;
     for (const int32_t end = have + equal + 1; have < end; ++have) {
