@@ -28,10 +28,11 @@ HeapState LookAtHeap() {
 void TrimHeap() { malloc_trim(0); }
 
 HeapTrimmer::HeapTrimmer(std::function<HeapState()> look, std::function<void()> trim,
-                         Duration look_every)
+                         Duration look_every, Duration forgets)
     : look_(std::move(look)),
       trim_(std::move(trim)),
       look_every_(look_every),
+      forgets_(forgets),
       kept_(Unused()),
       thread_(StartThread("the return of memory", [this] { Run(); })) {}
 
@@ -47,8 +48,12 @@ HeapTrimmer::~HeapTrimmer() {
 void HeapTrimmer::Run() {
   const SystemClock clock;
   Duration pause = look_every_;
+  Instant looked = clock.Now();
   while (Sleep(pause)) {
     Instant begin = clock.Now();
+    const double forgotten = std::min(1.0, Seconds(begin - looked) / Seconds(forgets_));
+    kept_ -= static_cast<int64_t>(static_cast<double>(kept_) * forgotten);
+    looked = begin;
     const int64_t unused = Unused();
     pause = std::max<Duration>(look_every_, (clock.Now() - begin) * kHeapLookShare);
     if (unused < kept_ + kTrimAfterBytes) {

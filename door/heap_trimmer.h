@@ -32,7 +32,8 @@ class HeapTrimmer {
   // The first look is the caller's: what is freed from then on is seen. The next ones, `look_every`
   // or later where they take long, and `trim` run on the thread.
   explicit HeapTrimmer(std::function<HeapState()> look = LookAtHeap,
-                       std::function<void()> trim = TrimHeap, Duration look_every = kHeapLookEvery);
+                       std::function<void()> trim = TrimHeap, Duration look_every = kHeapLookEvery,
+                       Duration forgets = kHeapForgets);
   // Waits for a run that has begun.
   ~HeapTrimmer();
   HeapTrimmer(const HeapTrimmer&) = delete;
@@ -48,7 +49,9 @@ class HeapTrimmer {
   const std::function<HeapState()> look_;
   const std::function<void()> trim_;
   const Duration look_every_;
-  int64_t kept_;  // of what is not in use, after the last trim; the least since. The thread's
+  const Duration forgets_;
+  // Of what is not in use, after the last trim: the least since, and less with time. The thread's.
+  int64_t kept_;
   Mutex mutex_;
   ConditionVariable changed_;
   bool is_over_ ABSL_GUARDED_BY(mutex_) = false;

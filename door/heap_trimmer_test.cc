@@ -17,7 +17,7 @@ namespace {
 // A heap whose figures a test sets, and which a trim leaves with little that is free.
 class FakeHeap {
  public:
-  HeapTrimmer Trimmer() {
+  HeapTrimmer Trimmer(Duration forgets = kHeapForgets) {
     return HeapTrimmer(
         [this] {
           const int64_t in_use = used;
@@ -29,7 +29,7 @@ class FakeHeap {
           unused = after_trim.load();
           ++trims;
         },
-        std::chrono::milliseconds(1));
+        std::chrono::milliseconds(1), forgets);
   }
   // Returns after the trimmer has seen what is set now.
   void WaitForLooks() const {
@@ -48,7 +48,7 @@ TEST(HeapTrimmerTest, TrimsWhereMuchIsFree) {
   FakeHeap heap;
   const HeapTrimmer trimmer = heap.Trimmer();
   heap.WaitForLooks();
-  heap.unused = (3 << 20) + kTrimAfterBytes - 1;
+  heap.unused = (2 << 20) + kTrimAfterBytes;
   heap.WaitForLooks();
   EXPECT_EQ(heap.trims, 0);
   heap.unused = (3 << 20) + kTrimAfterBytes;
@@ -94,6 +94,18 @@ TEST(HeapTrimmerTest, AsksNotForMoreThanATrimCanGive) {
   heap.unused = (60 << 20) + kTrimAfterBytes;
   heap.WaitForLooks();
   EXPECT_EQ(heap.trims, 2);
+}
+
+// But now and then it is: what was in use between may be free.
+TEST(HeapTrimmerTest, TriesAgainWhatATrimHadToLeave) {
+  FakeHeap heap;
+  heap.after_trim = 60 << 20;
+  const HeapTrimmer trimmer = heap.Trimmer(/*forgets=*/std::chrono::milliseconds(20));
+  heap.unused = 90 << 20;
+  while (heap.trims < 1) std::this_thread::yield();
+  heap.after_trim = 4 << 20;
+  while (heap.trims < 2) std::this_thread::yield();
+  EXPECT_EQ(heap.unused, 4 << 20);
 }
 
 TEST(HeapTrimmerTest, EndsWhileItSleeps) {

@@ -108,6 +108,9 @@ inline constexpr size_t kTurnsRemembered = 1024;
 inline constexpr Duration kHeapLookEvery = std::chrono::seconds(2);
 inline constexpr int kHeapLookShare = 100;
 inline constexpr int kHeapTrimShare = 20;
+// What a trim had to leave, because pieces in use lay between, is forgotten in this time: when they
+// are free, another one gives it back.
+inline constexpr Duration kHeapForgets = std::chrono::seconds(30);
 // The pause of a thread that has no memory between two tries, and how long it tries: requests that
 // have none end within milliseconds.
 inline constexpr Duration kMemoryPause = std::chrono::milliseconds(1);
