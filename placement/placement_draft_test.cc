@@ -91,7 +91,13 @@ TEST(PlacementTest, TheDraftModelTakesRoom) {
     EXPECT_LE(stage.ranks[0].peak_bytes(), stage.ranks[0].budget_bytes);
   }
   options.draft = std::make_shared<model::ModelConfig>(tests::TinyModel(400, 1000));
-  EXPECT_TRUE(absl::IsResourceExhausted(PlacePipeline(model, devices, options).status()));
+  for (const std::vector<int32_t>& layers : {std::vector<int32_t>{}, {3, 3}}) {
+    options.layers = layers;
+    const absl::Status refused = PlacePipeline(model, devices, options).status();
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+    EXPECT_THAT(refused.ToString(), HasSubstr(", or no --draft-model"));
+  }
+  options.layers.clear();
   auto wide = std::make_shared<model::ModelConfig>(tests::TinyModel(2, 1000));
   wide->head_dim = 512;
   options.draft = wide;

@@ -113,6 +113,7 @@ absl::Status DoesNotFit(const model::ModelConfig& model, const std::vector<Devic
     absl::StrAppend(&message, ", or ", DevicesOf(*more * ranks, largest->memory_bytes));
   }
   if (blocks > options.max_sequences) absl::StrAppend(&message, ", or a shorter context");
+  if (options.draft != nullptr) absl::StrAppend(&message, ", or no --draft-model");
   return absl::ResourceExhaustedError(message);
 }
 
@@ -127,7 +128,8 @@ absl::Status StageLacks(const std::vector<DeviceSpec>& devices,
   return absl::ResourceExhaustedError(absl::StrCat(
       DescribeStage(devices, groups, stage, lack.rank), " with ", layers, " layers lacks ",
       lack.bytes, " bytes for the least KV room of ", blocks * options.block_size,
-      " tokens. What would fit: a device of ", SizeRoundedUp(needed), ", or fewer layers there"));
+      " tokens. What would fit: a device of ", SizeRoundedUp(needed), ", or fewer layers there",
+      options.draft != nullptr ? ", or no --draft-model" : ""));
 }
 
 }  // namespace tutti::placement
