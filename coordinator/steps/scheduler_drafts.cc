@@ -1,5 +1,5 @@
 // Drafts: behind which sequences of a step the draft model of the last stage goes on, and how far
-// (docs/decisions/0084). Its words are guesses of the step after (guess_sources.h).
+// (docs/decisions/0088). Its words are guesses of the step after (guess_sources.h).
 #include <algorithm>
 
 #include "coordinator/limits.h"
