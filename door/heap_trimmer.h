@@ -1,6 +1,7 @@
 // Gives the heap's free memory back to the system. The allocator keeps what many small buffers
 // leave behind, and nobody counts all of them: so a thread of its own looks at the heap now and
-// then, and trims it where much more is free in it than the last trim left. A trim takes
+// then, and trims it where much more is free in it than the last trim left; what that had to leave
+// is forgotten with time, as what was in use between may be free by then. A trim takes
 // milliseconds, after a flood of gigabytes more, and holds the allocator's locks one by one: looks
 // and trims never take more than a share of the time.
 //
