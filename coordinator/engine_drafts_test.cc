@@ -40,13 +40,6 @@ class EngineDraftsTest : public EngineTest {
     Ready(1);
     Arrive(1, 5, 100);
   }
-  v1::StepPlan Next() {
-    actions_.clear();
-    Turn();
-    const auto sent = ActionsOf<SendToWorker>();
-    EXPECT_EQ(sent.size(), 1u);
-    return sent.empty() ? v1::StepPlan() : sent.front().frame.step_plan();
-  }
   // The worker's answer to a plan of one sequence, with drafts behind the tokens.
   void Answer(const v1::StepPlan& plan, const std::vector<TokenId>& tokens,
               const std::vector<TokenId>& drafts,

@@ -31,14 +31,6 @@ class EngineGuessesTest : public EngineTest {
     Give(RequestArrived{request});
     Answer(Next(), {1});
   }
-  // The next plan.
-  v1::StepPlan Next() {
-    actions_.clear();
-    Turn();
-    const auto sent = ActionsOf<SendToWorker>();
-    EXPECT_EQ(sent.size(), 1u);
-    return sent.empty() ? v1::StepPlan() : sent.front().frame.step_plan();
-  }
   // The worker's answer to a plan of one sequence; `more` may add to it.
   void Answer(const v1::StepPlan& plan, const std::vector<TokenId>& tokens,
               const std::function<void(v1::StepResult*)>& more = nullptr) {

@@ -90,6 +90,14 @@ class EngineTest : public testing::Test {
     const uint64_t each = workers / static_cast<uint64_t>(options.num_pipelines);
     for (uint64_t link = 1; link <= workers; ++link) Ready(link, 1 + (link - 1) / each);
   }
+  // The plan of the next turn, in which one worker gets one.
+  v1::StepPlan Next() {
+    actions_.clear();
+    Turn();
+    const auto sent = ActionsOf<SendToWorker>();
+    EXPECT_EQ(sent.size(), 1u);
+    return sent.empty() ? v1::StepPlan() : sent.front().frame.step_plan();
+  }
   // The result of a step from rank 0 of the last stage; nothing is sampled yet.
   static v1::Frame ResultFrame(uint64_t epoch, uint64_t step) {
     v1::Frame frame;
