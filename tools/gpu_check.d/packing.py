@@ -127,7 +127,8 @@ def tree_bytes():
 
 
 def write_archive(folder, path):
-    with tarfile.open(path, "w:xz", preset=1) as file:
+    # Programs share most of their code: found again only in a window as long as several of them.
+    with tarfile.open(path, "w:xz", preset=9) as file:
         file.add(folder, arcname="")
     size, tree = os.path.getsize(path), tree_bytes()
     print(f"packed: {path}, {size / 2**20:.1f} MiB; the tree has {tree / 2**20:.1f} MiB")
