@@ -1,7 +1,7 @@
 // A device behind a list: launches are recorded, and started together when something asks for order
 // with them (a copy, memory that is freed, work of others on the stream), when the list is
-// full, or at the end of a step. So a step's kernels become few long lists, of which those that
-// come again are started as graphs (graph_cache.h).
+// full, or at the end of a step. So a step's kernels become a short list, with which the device
+// begins, and few long ones, of which those that come again are started as graphs (graph_cache.h).
 //
 // Used as a Runtime, it keeps the order of calls.
 //
@@ -14,6 +14,7 @@
 
 #include "kernels/cuda/graph_cache.h"
 #include "kernels/cuda/launch_list.h"
+#include "kernels/cuda/limits.h"
 #include "kernels/cuda/runtime.h"
 
 namespace tutti::kernels::cuda {
@@ -63,6 +64,9 @@ class LaunchQueue final : public Runtime {
   GraphCache graphs_;
   const bool early_;
   LaunchList recorded_;
+  // Of the list that is recorded. Short where the device has been waited for, and has nothing to do
+  // until it begins.
+  int64_t list_launches_ = kFirstListLaunches;
   int64_t steps_ = 0;
 };
 

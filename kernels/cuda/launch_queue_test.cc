@@ -68,6 +68,22 @@ TEST_F(LaunchQueueTest, LongStepsAreCutAtTheSamePlaces) {
   EXPECT_EQ(queue_.counts().kernels_by_graphs, 2 * kListLaunches + 7);
 }
 
+// While the device has nothing to do, the host does not record for long.
+TEST_F(LaunchQueueTest, TheFirstListBehindAWaitIsShort) {
+  const auto started_by = [&](int64_t launches) {
+    device_->log.clear();
+    Start(1, launches);
+    return static_cast<int64_t>(device_->log.size());
+  };
+  EXPECT_EQ(started_by(kFirstListLaunches), kFirstListLaunches);
+  EXPECT_EQ(started_by(kListLaunches - 1), 0);
+  queue_.Download(bytes_, 8, bytes_, 8, 8, 1);
+  EXPECT_EQ(started_by(kFirstListLaunches + 1), 1) << "a graph";
+  queue_.EndStep();
+  EXPECT_EQ(started_by(kFirstListLaunches), 1);
+  static_assert(kFirstListLaunches >= kGraphLaunchesMin);
+}
+
 // A kernel may begin while the one before it ends only where that one is in the same list: all
 // else is on the stream is waited for.
 TEST_F(LaunchQueueTest, TheFirstOfAListBeginsWhenAllBeforeHasEnded) {
