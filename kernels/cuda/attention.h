@@ -16,6 +16,8 @@ void LaunchAttention(DType type, const AttentionArgs& args, Launcher* launcher);
 
 // The same of items of at most kPairs pairs, which may have records.
 void LaunchFewAttention(DType type, const AttentionArgs& args, Launcher* launcher);
+// The same with more blocks side by side, each with less on its way: for crowds of them (limits.h).
+void LaunchCrowdedAttention(DType type, const AttentionArgs& args, Launcher* launcher);
 
 // Folds the records of args.folds.
 void LaunchFold(const AttentionArgs& args, Launcher* launcher);

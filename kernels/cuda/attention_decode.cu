@@ -101,8 +101,14 @@ TUTTI_DEVICE void RecordSums(const AttentionArgs& args, int32_t record, int row,
   *reinterpret_cast<TwoFloats*>(to) = {row == 0 ? tile.largest[0] : tile.largest[1], sum};
 }
 
-template <bool kBf16, int kDim>
-TUTTI_RESIDENT_KERNEL_OF(kFewThreads, kBeside<kDim> ? 3 : 2)
+// Blocks on a multiprocessor, which its registers leave room for.
+template <int kDim, bool kBeside>
+constexpr int kFewResidents = kDim > 128 ? 2
+                              : kBeside  ? 3
+                                         : 4;
+
+template <bool kBf16, int kDim, bool kBeside>
+TUTTI_RESIDENT_KERNEL_OF(kFewThreads, (kFewResidents<kDim, kBeside>))
 void AttendFew(TUTTI_PARAMETER AttentionArgs args) {
   LetNextBegin();
   const AttentionItem item = args.items[BlockX()];
@@ -113,11 +119,11 @@ void AttendFew(TUTTI_PARAMETER AttentionArgs args) {
   }
   WaitForEarlier();
   if (item.pair_begin == item.pair_end) return;  // one that only makes lists equally long
-  auto* const shared = reinterpret_cast<FewShared<kDim>*>(SharedMemory());
+  auto* const shared = reinterpret_cast<FewShared<kDim, kBeside>*>(SharedMemory());
   FewQueries<kDim> queries;
   queries.Load(args, item);
-  FetchUnit<kDim>(args, unit, false, shared);
-  if (kBeside<kDim>) FetchUnit<kDim>(args, unit, true, shared);
+  FetchUnit(args, unit, false, shared);
+  if (kBeside) FetchUnit(args, unit, true, shared);
   queries.template Store<kBf16>(shared->queries);
   const WarpPairs pairs = PairsFrom(item, args.group, item.pair_begin);
   const int row = WarpIndex();  // whose sums this warp has, of the lane's two; others have none
@@ -129,26 +135,26 @@ void AttendFew(TUTTI_PARAMETER AttentionArgs args) {
     const int32_t first_slot = tile * kAttentionTile;
     const bool more = tile + 1 < item.tile_end;
     const int32_t next = more ? UnitOfWarp(args, item, pairs.largest, tile + 1) : -1;
-    CopyWait<kBeside<kDim> ? 1 : 0>();
+    CopyWait<kBeside ? 1 : 0>();
     SyncBlock();
     float scores[2][4] = {};
-    ScoresOfUnit<kBf16, kDim>(*shared, pairs, first_slot + WarpIndex() * kKvUnit,
-                              args.scale * kLog2E, scores);
+    ScoresOfUnit<kBf16>(*shared, pairs, first_slot + WarpIndex() * kKvUnit, args.scale * kLog2E,
+                        scores);
     ShareLargest(scores, shared->largest);
     SyncBlock();  // the keys were used
-    if (!kBeside<kDim>) FetchUnit<kDim>(args, unit, true, shared);
+    if (!kBeside) FetchUnit(args, unit, true, shared);
     unit = next;
-    if (kBeside<kDim> && more) FetchUnit<kDim>(args, unit, false, shared);
+    if (kBeside && more) FetchUnit(args, unit, false, shared);
     const TileLargest of_tile = LargestOfTile(shared->largest);
     shared->weights[WarpIndex()][Lane()] = WeightsOfUnit<kBf16>(scores, of_tile);
-    if (kBeside<kDim> && more) {
+    if (kBeside && more) {
       CopyWait<1>();
     } else {
       CopyWait<0>();
     }
     SyncBlock();
     float sums[kParts<kDim>][4] = {};
-    WeighPart<kBf16, kDim>(*shared, pairs, first_slot, sums);
+    WeighPart<kBf16>(*shared, pairs, first_slot, sums);
     const float sum = row < 2 ? SumOfWeights<kBf16>(shared->weights, row) : 0;
     if (item.record >= 0) {
       RecordPart<kDim>(args, item.record, pairs, sums);
@@ -157,7 +163,7 @@ void AttendFew(TUTTI_PARAMETER AttentionArgs args) {
     }
     if (more) {
       SyncBlock();  // the values were used
-      FetchUnit<kDim>(args, unit, kBeside<kDim>, shared);
+      FetchUnit(args, unit, kBeside, shared);
     }
     FoldPart<kDim>(of_tile, row, sum, sums, &so_far, shared->sum);
   }
@@ -166,21 +172,30 @@ void AttendFew(TUTTI_PARAMETER AttentionArgs args) {
   StorePart<kDim>(args, args.items[BlockX()], so_far.values, shared->sum);
 }
 
-template <bool kBf16, int kDim>
+template <bool kBf16, int kDim, bool kBeside>
 void LaunchOf(const AttentionArgs& args, Launcher* launcher) {
-  LaunchEarly(&AttendFew<kBf16, kDim>, {args.item_count, args.layout.kv_heads}, kFewThreads,
-              sizeof(FewShared<kDim>), launcher, args);
+  LaunchEarly(&AttendFew<kBf16, kDim, kBeside>, {args.item_count, args.layout.kv_heads},
+              kFewThreads, sizeof(FewShared<kDim, kBeside>), launcher, args);
 }
 
 template <bool kBf16>
-void LaunchDim(const AttentionArgs& args, Launcher* launcher) {
-  WithDim(args.layout.dim, [&](auto dim) { LaunchOf<kBf16, dim.value>(args, launcher); });
+void LaunchDim(const AttentionArgs& args, bool crowded, Launcher* launcher) {
+  WithDim(args.layout.dim, [&](auto dim) {
+    if (crowded || dim.value > 128) return LaunchOf<kBf16, dim.value, false>(args, launcher);
+    if constexpr (dim.value <= 128) LaunchOf<kBf16, dim.value, true>(args, launcher);
+  });
 }
 
 }  // namespace
 
 void LaunchFewAttention(DType type, const AttentionArgs& args, Launcher* launcher) {
-  return type == DType::kBF16 ? LaunchDim<true>(args, launcher) : LaunchDim<false>(args, launcher);
+  return type == DType::kBF16 ? LaunchDim<true>(args, false, launcher)
+                              : LaunchDim<false>(args, false, launcher);
+}
+
+void LaunchCrowdedAttention(DType type, const AttentionArgs& args, Launcher* launcher) {
+  return type == DType::kBF16 ? LaunchDim<true>(args, true, launcher)
+                              : LaunchDim<false>(args, true, launcher);
 }
 
 }  // namespace tutti::kernels::cuda

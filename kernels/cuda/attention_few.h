@@ -14,16 +14,15 @@ inline constexpr int kFewThreads = kTileUnits * kWarp;
 template <int kDim>
 inline constexpr int kParts = (kDim / 8 + kTileUnits - 1) / kTileUnits;
 
-// Whether a tile's values have room beside its keys; else they take the place of the keys. Three
-// blocks of 73 KiB fit on a multiprocessor of compute capability 9.0.
-template <int kDim>
-inline constexpr bool kBeside = kDim <= 128;
-
 // Shared memory of a block.
-template <int kDim>
+//   kRoom: a tile's values have room beside its keys, else they take the place of the keys; then
+//     three blocks of 73 KiB fit on a multiprocessor of compute capability 9.0, or more of 41 KiB
+template <int kHeadDim, bool kRoom>
 struct alignas(16) FewShared {
-  static constexpr int kUnitStride = (kBeside<kDim> ? 2 : 1) * kUnitBytes<kDim>;
-  static constexpr int kValuesAt = kBeside<kDim> ? kUnitBytes<kDim> : 0;
+  static constexpr int kDim = kHeadDim;
+  static constexpr bool kBeside = kRoom;
+  static constexpr int kUnitStride = (kBeside ? 2 : 1) * kUnitBytes<kDim>;
+  static constexpr int kValuesAt = kBeside ? kUnitBytes<kDim> : 0;
   char units[kTileUnits * kUnitStride];  // each as in the cache
   Words weights[kTileUnits][kWarp];      // the left operand of each unit's instruction
   uint16_t queries[kPairs * kDim];       // [dim / 32][16 pairs][32]
@@ -40,17 +39,16 @@ TUTTI_DEVICE int32_t UnitOfWarp(const AttentionArgs& args, const AttentionItem& 
 }
 
 // Copies the keys or the values of the warp's unit of a tile.
-template <int kDim>
-TUTTI_DEVICE void FetchUnit(const AttentionArgs& args, int32_t unit, bool value,
-                            FewShared<kDim>* shared) {
+template <class Shared>
+TUTTI_DEVICE void FetchUnit(const AttentionArgs& args, int32_t unit, bool value, Shared* shared) {
   if (unit >= 0) {
     const int lane = Lane() * 16;
-    const char* const from = UnitAt<kDim>(args, unit) + lane;
-    char* const to = shared->units + WarpIndex() * FewShared<kDim>::kUnitStride + lane;
+    const char* const from = UnitAt<Shared::kDim>(args, unit) + lane;
+    char* const to = shared->units + WarpIndex() * Shared::kUnitStride + lane;
     TUTTI_UNROLL
-    for (int at = 0; at < kUnitBytes<kDim>; at += kWarp * 16) {
-      CopyAsync16(to + (value ? FewShared<kDim>::kValuesAt : 0) + at,
-                  from + (value ? kUnitBytes<kDim> : 0) + at, true);
+    for (int at = 0; at < kUnitBytes<Shared::kDim>; at += kWarp * 16) {
+      CopyAsync16(to + (value ? Shared::kValuesAt : 0) + at,
+                  from + (value ? kUnitBytes<Shared::kDim> : 0) + at, true);
     }
   }
   CopyCommit();
@@ -110,13 +108,13 @@ TUTTI_DEVICE float LargerOrNan(float a, float b) {
 }
 
 // Scores of the warp's unit, of slots from `first_slot`.
-template <bool kBf16, int kDim>
-TUTTI_DEVICE void ScoresOfUnit(const FewShared<kDim>& shared, const WarpPairs& pairs,
-                               int32_t first_slot, float scale, float (&scores)[2][4]) {
+template <bool kBf16, class Shared>
+TUTTI_DEVICE void ScoresOfUnit(const Shared& shared, const WarpPairs& pairs, int32_t first_slot,
+                               float scale, float (&scores)[2][4]) {
   const int g = Lane() / 4, t = Lane() % 4;
-  const char* const unit = shared.units + WarpIndex() * FewShared<kDim>::kUnitStride;
+  const char* const unit = shared.units + WarpIndex() * Shared::kUnitStride;
   TUTTI_UNROLL
-  for (int c = 0; c < kDim / 32; ++c) {
+  for (int c = 0; c < Shared::kDim / 32; ++c) {
     const uint16_t* const from = shared.queries + c * (kPairs * 32) + t * 8;
     const Words upper = *reinterpret_cast<const Words*>(from + g * 32);
     const Words lower = *reinterpret_cast<const Words*>(from + (g + 8) * 32);
@@ -205,29 +203,28 @@ TUTTI_DEVICE float SumOfWeights(const Words (*weights)[kWarp], int row) {
 }
 
 // The values of instruction `n` of the warp's part of the head, of unit 0: [8 dims][16 slots].
-template <int kDim>
-TUTTI_DEVICE const uint16_t* PartAt(const FewShared<kDim>& shared, int n) {
-  constexpr bool kEven = kParts<kDim> * kTileUnits == kDim / 8;
+template <class Shared>
+TUTTI_DEVICE const uint16_t* PartAt(const Shared& shared, int n) {
+  constexpr bool kEven = kParts<Shared::kDim> * kTileUnits == Shared::kDim / 8;
   // Behind the head's end nothing is needed: any part then.
-  const int part = WarpIndex() * kParts<kDim> + n;
-  const int real = kEven || part < kDim / 8 ? part : 0;
-  return reinterpret_cast<const uint16_t*>(shared.units + FewShared<kDim>::kValuesAt) +
-         real * (8 * kKvUnit);
+  const int part = WarpIndex() * kParts<Shared::kDim> + n;
+  const int real = kEven || part < Shared::kDim / 8 ? part : 0;
+  return reinterpret_cast<const uint16_t*>(shared.units + Shared::kValuesAt) + real * (8 * kKvUnit);
 }
 
 // Whether the lane's share of the part has Inf or NaN in slots that only some pairs may see.
-template <bool kBf16, int kDim>
-TUTTI_DEVICE bool NotFiniteInPart(const FewShared<kDim>& shared, const WarpPairs& pairs,
+template <bool kBf16, class Shared>
+TUTTI_DEVICE bool NotFiniteInPart(const Shared& shared, const WarpPairs& pairs,
                                   int32_t first_slot) {
   constexpr uint32_t kExponent = kBf16 ? 0x7f80u : 0x7c00u;
   const SlotRange some = SlotsOfSome(pairs, first_slot);
   bool found = false;
   TUTTI_UNROLL
-  for (int n = 0; n < kParts<kDim>; ++n) {
+  for (int n = 0; n < kParts<Shared::kDim>; ++n) {
     const uint16_t* const values = PartAt(shared, n) + Lane() % 8 * kKvUnit;
     TUTTI_KEEP_LOOP
     for (int32_t slot = some.begin + Lane() / 8; slot < some.end; slot += 4) {
-      const int at = slot / kKvUnit * (FewShared<kDim>::kUnitStride / 2) + slot % kKvUnit;
+      const int at = slot / kKvUnit * (Shared::kUnitStride / 2) + slot % kKvUnit;
       found = found || (values[at] & kExponent) == kExponent;
     }
   }
@@ -235,11 +232,11 @@ TUTTI_DEVICE bool NotFiniteInPart(const FewShared<kDim>& shared, const WarpPairs
 }
 
 // sums = weights * values, over the slots of the tile up to `last`.
-template <bool kBf16, int kDim>
-TUTTI_DEVICE void WeighUpTo(const FewShared<kDim>& shared, int32_t first_slot, int32_t last,
-                            float (&sums)[kParts<kDim>][4]) {
+template <bool kBf16, class Shared>
+TUTTI_DEVICE void WeighUpTo(const Shared& shared, int32_t first_slot, int32_t last,
+                            float (&sums)[kParts<Shared::kDim>][4]) {
   TUTTI_UNROLL
-  for (int n = 0; n < kParts<kDim>; ++n) {
+  for (int n = 0; n < kParts<Shared::kDim>; ++n) {
     TUTTI_UNROLL
     for (int i = 0; i < 4; ++i) sums[n][i] = 0;
   }
@@ -248,9 +245,8 @@ TUTTI_DEVICE void WeighUpTo(const FewShared<kDim>& shared, int32_t first_slot, i
     const Words left = shared.weights[u][Lane()];
     const TwoWords kept = SlotsUpTo(first_slot + u * kKvUnit + 4 * (Lane() % 4), last);
     TUTTI_UNROLL
-    for (int n = 0; n < kParts<kDim>; ++n) {
-      const uint16_t* const values =
-          PartAt(shared, n) + u * (FewShared<kDim>::kUnitStride / 2) + 4 * Lane();
+    for (int n = 0; n < kParts<Shared::kDim>; ++n) {
+      const uint16_t* const values = PartAt(shared, n) + u * (Shared::kUnitStride / 2) + 4 * Lane();
       const TwoWords right = *reinterpret_cast<const TwoWords*>(values);
       Mma<kBf16>(sums[n], left.w, {right.w[0] & kept.w[0], right.w[1] & kept.w[1]});
     }
@@ -258,18 +254,18 @@ TUTTI_DEVICE void WeighUpTo(const FewShared<kDim>& shared, int32_t first_slot, i
 }
 
 // As WeighValuesOfPairs, of the warp's part of the head.
-template <bool kBf16, int kDim>
-TUTTI_DEVICE void WeighPart(const FewShared<kDim>& shared, const WarpPairs& pairs,
-                            int32_t first_slot, float (&sums)[kParts<kDim>][4]) {
+template <bool kBf16, class Shared>
+TUTTI_DEVICE void WeighPart(const Shared& shared, const WarpPairs& pairs, int32_t first_slot,
+                            float (&sums)[kParts<Shared::kDim>][4]) {
   const bool alone = SlotsOfSome(pairs, first_slot).any() &&
-                     AnyInWarp(NotFiniteInPart<kBf16, kDim>(shared, pairs, first_slot));
+                     AnyInWarp(NotFiniteInPart<kBf16>(shared, pairs, first_slot));
   TUTTI_KEEP_LOOP
   for (int32_t last = alone ? pairs.smallest : pairs.largest; last <= pairs.largest; ++last) {
     SyncWarp();  // so that what is the same in all turns is not kept in registers
-    float part[kParts<kDim>][4];
-    WeighUpTo<kBf16, kDim>(shared, first_slot, last, part);
+    float part[kParts<Shared::kDim>][4];
+    WeighUpTo<kBf16>(shared, first_slot, last, part);
     TUTTI_UNROLL
-    for (int n = 0; n < kParts<kDim>; ++n) {
+    for (int n = 0; n < kParts<Shared::kDim>; ++n) {
       TUTTI_UNROLL
       for (int i = 0; i < 4; ++i) {
         if (!alone || pairs.position[i / 2] == last) sums[n][i] = part[n][i];

@@ -94,6 +94,8 @@ AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t 
     }
   }
   LongestFirst(&plan.narrow);
+  plan.crowded = static_cast<int64_t>(plan.narrow.size()) >= kCrowdedTimes * side_by_side &&
+                 plan.narrow.front().tile_end - plan.narrow.front().tile_begin == 1;
   LongestFirst(&plan.wide);
   Pad(&plan.narrow);
   Pad(&plan.wide);

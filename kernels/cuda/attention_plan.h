@@ -17,6 +17,8 @@ struct AttentionPlan {
   std::vector<FoldItem> folds;
   int32_t records = 0;
   int32_t fold_pairs = 0;  // the most that a fold has
+  // Whether `narrow` are kCrowdedTimes as many as run side by side, and none has two tiles.
+  bool crowded = false;
 };
 
 // Sequences of few pairs and several tiles get a block per tile, as long as their records fit into

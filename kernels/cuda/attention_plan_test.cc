@@ -124,6 +124,23 @@ TEST(AttentionPlanTest, SequencesThatFillTheDeviceAreWalked) {
   EXPECT_EQ(plan_of().records, 48 * 3);
 }
 
+// Only a crowd of which nobody walks: a walk brings its next keys while it weighs values.
+TEST(AttentionPlanTest, ManyTimesMoreTilesThanRunSideBySideAreACrowd) {
+  constexpr int64_t kSideBySide = 10;
+  const auto is_crowded = [](int32_t sequences, int32_t position, int64_t records_max = 100000) {
+    Batch batch;
+    for (int32_t s = 0; s < sequences; ++s) batch.Add(1, position);
+    return PlanAttention(batch.view(), 4, records_max, kPairs * kAttentionWarps, kSideBySide)
+        .crowded;
+  };
+  EXPECT_TRUE(is_crowded(4, 10 * kAttentionTile - 1));
+  EXPECT_FALSE(is_crowded(3, 5 * kAttentionTile - 1)) << "few";
+  EXPECT_FALSE(is_crowded(40, 2 * kAttentionTile - 1)) << "walked, as they fill the device";
+  EXPECT_FALSE(is_crowded(4, 10 * kAttentionTile - 1, 0)) << "walked, without records";
+  EXPECT_TRUE(is_crowded(40, 7)) << "of one tile each";
+  EXPECT_FALSE(is_crowded(0, 7));
+}
+
 // Decode steps of one batch differ in how far its sequences are, and seldom in how many items and
 // folds they have.
 TEST(AttentionPlanTest, StepsOfOneBatchHaveListsOfFewLengths) {

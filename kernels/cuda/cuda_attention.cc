@@ -186,7 +186,7 @@ void CudaAttention::TensorAttend(const TensorView& q, const KvLayer& cache,
                                                               layout.kv_heads * kPairs * 2)};
   args.items = narrow_items_.Get(std::span<const AttentionItem>(plan_.narrow));
   args.item_count = static_cast<int32_t>(plan_.narrow.size());
-  LaunchFewAttention(cache.shape.dtype, args, runtime_);
+  (plan_.crowded ? LaunchCrowdedAttention : LaunchFewAttention)(cache.shape.dtype, args, runtime_);
   args.items = wide_items_.Get(std::span<const AttentionItem>(plan_.wide));
   args.item_count = static_cast<int32_t>(plan_.wide.size());
   (by_wgmma ? LaunchWideAttention : LaunchAttention)(cache.shape.dtype, args, runtime_);

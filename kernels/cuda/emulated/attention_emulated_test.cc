@@ -138,8 +138,10 @@ TEST(AttentionEmulatedTest, BitsAreTheSameHoweverTilesAreSharedOut) {
       if (type == DType::kF16 && dim != 96) continue;
       OneSequence sequence(type, dim, head_dim);
       const std::vector<uint32_t> many = sequence.Run(&LaunchAttention, false);
-      EXPECT_EQ(sequence.Run(&LaunchFewAttention, false), many) << dim;
-      EXPECT_EQ(sequence.Run(&LaunchFewAttention, true), many) << dim;
+      for (const OneSequence::Attention few : {&LaunchFewAttention, &LaunchCrowdedAttention}) {
+        EXPECT_EQ(sequence.Run(few, false), many) << dim;
+        EXPECT_EQ(sequence.Run(few, true), many) << dim;
+      }
     }
   }
 }
