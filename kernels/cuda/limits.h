@@ -30,6 +30,8 @@ inline constexpr int kStreamStages = 16;
 // 96 KiB on a multiprocessor, or two of 96 KiB with two tiles. The 256 blocks of 4,096 outputs then
 // have 14 MiB in flight, 64 of 1,024 outputs 3.5 MiB. More than 99 KiB a block not every GPU has.
 inline constexpr int kLeafStreamStages[] = {8, 6};
+// Of these, chunks that a warp asks for at once while kernels before run (kRingBurstBytes).
+inline constexpr int kLeafStreamBurst = 3;
 // Rows above which weights are shared through the block instead: each warp rereads the rows.
 inline constexpr auto kStreamRows = kGpuStreamRows;
 
@@ -45,11 +47,17 @@ inline constexpr int kSmallTileStages = 8;
 // read.
 inline constexpr auto kLeafSumRows = kGpuLeafSumRows;
 
-// Of the products by wgmma of few and some rows (product_ring.h). Shared memory of a block: two fit
-// a multiprocessor, so that those of the next product have 13 MiB of their weights on the way,
-// three microseconds of 4.3 TB/s, while those of this one end and the kernels between run. It is
-// four times the 23 KiB that such a rate keeps under way at 0.7 us.
-inline constexpr int kRingBytes = 112 << 10;
+// Of the products by wgmma of few and some rows (product_ring.h). Shared memory of a block: as
+// much of its weights is on the way while those of the product before end and the kernels between
+// run. 20 MiB in all are five microseconds of 4.3 TB/s, as long as a norm takes. On an H200 112 KiB
+// were slower, 208 KiB no faster (bench/results/cuda-h200-rings.md).
+inline constexpr int kRingBytes = 160 << 10;
+// Of which two share a multiprocessor: while one ends, another one's weights come.
+inline constexpr int kSharedRingBytes = 112 << 10;
+// Of these, bytes of a multiprocessor's that are asked for at once while kernels before run, whose
+// few reads wait behind them: with all at once a norm waited for its row for three of the five
+// microseconds that it took. 4.3 TB/s ask for 33 KiB of each multiprocessor within a microsecond.
+inline constexpr int kRingBurstBytes = 64 << 10;
 // Stages at least, for which more is taken.
 inline constexpr int kRingStagesMin = 4;
 inline constexpr int kRingStagesMax = 32;

@@ -4,25 +4,35 @@
 namespace tutti::kernels::cuda {
 namespace {
 
+// Of one block, at most: three warpgroups.
+constexpr int kRingTilesMax = 12;
+
 struct RingArgs {
   ProductArgs product;
   int32_t items = 0, tiles = 0;  // RingShares
   int32_t stages = 0;
-  int32_t gap = 0;
+  int32_t burst = 0;  // stages that are asked for at once while kernels before this one run
 };
+
+// Of the warps that fetch, those that bring weights.
+constexpr int kWeightFetchers = kFetchers - 1;
 
 // A block: one to three warpgroups that multiply, then one that fetches. A stage of the ring is
 // kChunks chunks, of each tile's weights, then of the rows. Threads that multiply have registers
 // enough for their Wgmma to follow each other, those that fetch leave them theirs.
-template <int kMultipliedRows, int kStageChunks, int kMostTiles>
+//   kBlocks: that share a multiprocessor, of shared memory too
+template <int kMultipliedRows, int kStageChunks, int kMostTiles, int kBlocks = 1>
 struct RingShape {
   static constexpr int kRows = kMultipliedRows;  // as wide as the instruction, or fewer
   static constexpr int kSums = kRows / 2;        // of a thread
   static constexpr int kChunks = kStageChunks;
   static constexpr int kTilesMax = kMostTiles;
   static constexpr int kThreadsMax = kTilesMax * kWarp + kWarpgroup;
-  // Two blocks on a multiprocessor where they are small.
-  static constexpr int kBlocksMin = kThreadsMax <= 256 ? 2 : 1;
+  // A function: nvcc warns of constants that only the host reads.
+  TUTTI_HOST_DEVICE static constexpr int Sharing() { return kBlocks; }
+  static constexpr int kSharedBytes = kBlocks == 1 ? kRingBytes : kSharedRingBytes;
+  // Registers leave room for the first block of the next product where this one is small.
+  static constexpr int kBlocksMin = kThreadsMax <= 256 ? 2 : kBlocks;
   static constexpr int kRegisters = 65536 / (kThreadsMax * kBlocksMin) / 8 * 8;  // at the start
   static constexpr int kFetchRegisters = 40;
   static constexpr int kMultiplyRegisters =
@@ -81,24 +91,27 @@ class RingWalk {
   int32_t chunk_ = 0, end_ = 0;
 };
 
-// The barriers of a block's memory. `full` of a stage: its chunks are there; `empty`: all warps
-// have read them.
+// The barriers of a block's memory. `full` of a stage: its weights are there; `rows`: its rows are;
+// `empty`: all warps have read both.
 template <class Shape>
 struct RingBlock {
   char* const shared = SharedMemory();
   const int stage_bytes;
   ArrivalBarrier* const full;
+  ArrivalBarrier* const rows;
   ArrivalBarrier* const empty;
   const int warps;  // that multiply
 
   TUTTI_DEVICE explicit RingBlock(const RingArgs& args)
       : stage_bytes(Shape::StageBytes(args.tiles)),
         full(reinterpret_cast<ArrivalBarrier*>(shared + args.stages * stage_bytes)),
-        empty(full + args.stages),
+        rows(full + args.stages),
+        empty(rows + args.stages),
         warps((ThreadCount() - kWarpgroup) / kWarp) {
     if (ThreadIndex() == 0) {
       for (int i = 0; i < args.stages; ++i) {
-        InitBarrier(full + i, kFetchers);
+        InitBarrier(full + i, kWeightFetchers);
+        InitBarrier(rows + i, 1);
         InitBarrier(empty + i, warps);
       }
       PublishBarriers();
@@ -107,69 +120,74 @@ struct RingBlock {
   }
 };
 
-// Four warps bring every stage: a lane of one the weights of a tile, others the rows. Starting a
-// copy takes a warp some eighty cycles, lane after lane.
+// One warp brings the rows of every stage, three the weights, a lane of one those of a tile.
+// Starting a copy takes a warp some eighty cycles, lane after lane.
 template <class Shape>
 class RingFetcher {
  public:
   TUTTI_DEVICE RingFetcher(const RingArgs& args, const RingBlock<Shape>& block)
-      : args_(args), block_(block), copy_(WarpIndex() - block.warps + kFetchers * Lane()) {}
+      : args_(args), block_(block), warp_(WarpIndex() - block.warps) {}
 
   TUTTI_DEVICE void Run() const {
+    if (warp_ == kWeightFetchers) return FetchAllRows();
     RingWalk<Shape> walk(args_);
     TUTTI_KEEP_LOOP
     for (int32_t stage = 0; stage < args_.stages && walk.valid(); ++stage, walk.Next()) {
+      if (stage >= args_.burst) AwaitPhase(block_.full + stage - args_.burst, 0);
       FetchWeights(walk, stage);
     }
     WaitForEarlier();
-    RingWalk<Shape> rows(args_);
-    TUTTI_KEEP_LOOP
-    for (int32_t stage = 0; stage < args_.stages && rows.valid(); ++stage, rows.Next()) {
-      FetchRows(rows, stage);
-    }
     RingPlace place;
     TUTTI_KEEP_LOOP
     for (; walk.valid(); walk.Next()) {
       AwaitPhase(block_.empty + place.stage, place.parity);
       FetchWeights(walk, place.stage);
-      FetchRows(walk, place.stage);
       place.Advance(args_.stages);
     }
   }
 
  private:
-  // Announces the rows too.
+  TUTTI_DEVICE void FetchAllRows() const {
+    WaitForEarlier();
+    RingPlace place;
+    TUTTI_KEEP_LOOP
+    for (RingWalk<Shape> walk(args_); walk.valid(); walk.Next()) {
+      AwaitPhase(block_.empty + place.stage, place.parity ^ 1);
+      FetchRows(walk, place.stage);
+      place.Advance(args_.stages);
+    }
+  }
   TUTTI_DEVICE void FetchWeights(const RingWalk<Shape>& walk, int32_t stage) const {
     const ProductArgs& product = args_.product;
+    const int tile = warp_ + kWeightFetchers * Lane();
     const int32_t left = product.out_tiles - walk.first_tile();
     const int32_t tiles = left < args_.tiles ? left : args_.tiles;
     const int bytes = walk.count() * Shape::kChunkBytes;
-    ArriveFetching(block_.full + stage, copy_ == 0, tiles * bytes + walk.count() * RowBytes());
-    if (copy_ >= tiles) return;
+    ArriveFetching(block_.full + stage, tile == 0, tiles * bytes);
+    if (tile >= tiles) return;
     const int64_t chunk =
-        int64_t{1} * (walk.first_tile() + copy_) * Chunks(product.leaves) + walk.chunk();
-    CopyBulk(block_.shared + stage * block_.stage_bytes + copy_ * Shape::kTileBytes,
+        int64_t{1} * (walk.first_tile() + tile) * Chunks(product.leaves) + walk.chunk();
+    CopyBulk(block_.shared + stage * block_.stage_bytes + tile * Shape::kTileBytes,
              product.weight + chunk * 2 * kPieceValues, bytes, block_.full + stage);
   }
   // Chunks that have as many pieces there as here come together.
   TUTTI_DEVICE void FetchRows(const RingWalk<Shape>& walk, int32_t stage) const {
-    const int chunk = copy_ - args_.tiles;
-    const bool together = RowBytes() == Shape::kRowBytes;
-    if (chunk < 0 || chunk >= (together ? 1 : walk.count())) return;
+    const int of_chunk = (args_.product.rows + kPieceRows - 1) / kPieceRows * kPieceBytes;
+    const bool together = of_chunk == Shape::kRowBytes;
+    const int all = walk.count() * of_chunk;
+    ArriveFetching(block_.rows + stage, Lane() == 0, all);
+    const int chunk = Lane();
+    if (chunk >= (together ? 1 : walk.count())) return;
     CopyBulk(block_.shared + stage * block_.stage_bytes + args_.tiles * Shape::kTileBytes +
                  chunk * Shape::kRowBytes,
              reinterpret_cast<const char*>(args_.product.in) +
-                 int64_t{1} * (walk.chunk() + chunk) * RowBytes(),
-             together ? walk.count() * RowBytes() : RowBytes(), block_.full + stage);
-  }
-  // Of one chunk.
-  TUTTI_DEVICE int RowBytes() const {
-    return (args_.product.rows + kPieceRows - 1) / kPieceRows * kPieceBytes;
+                 int64_t{1} * (walk.chunk() + chunk) * of_chunk,
+             together ? all : of_chunk, block_.rows + stage);
   }
 
   const RingArgs& args_;
   const RingBlock<Shape>& block_;
-  const int copy_;  // of a stage, this thread's: weights first
+  const int warp_;  // of those that fetch
 };
 
 // A warp's part: 16 features. A warp beyond the tiles of an item multiplies some of them again.
@@ -245,6 +263,7 @@ class RingMultiplier {
   template <int kCount>
   TUTTI_DEVICE void Begin(float (&sum)[Shape::kSums], Weights& a) {
     AwaitPhase(block_.full + next_.stage, next_.parity);
+    AwaitPhase(block_.rows + next_.stage, next_.parity);
     const int offset = next_.stage * block_.stage_bytes;
     TUTTI_UNROLL
     for (int chunk = 0; chunk < kCount; ++chunk) {
@@ -296,25 +315,34 @@ RingProduct(TUTTI_PARAMETER RingArgs args) {
 
 template <bool kBf16, class Shape>
 void LaunchShape(const ProductArgs& args, const RingShares& shares, Launcher* launcher) {
-  constexpr int kBarriersBytes = 2 * 8;  // of a stage
+  constexpr int kBarriersBytes = 3 * 8;  // of a stage
   const int stage_bytes = Shape::StageBytes(shares.tiles) + kBarriersBytes;
-  const int stages = std::clamp(kRingBytes / stage_bytes, kRingStagesMin, kRingStagesMax);
+  const int stages = std::clamp(Shape::kSharedBytes / stage_bytes, kRingStagesMin, kRingStagesMax);
   const int warpgroups = (shares.tiles * kWarp + kWarpgroup - 1) / kWarpgroup;
   static_assert(kRingStagesMin * (Shape::StageBytes(Shape::kTilesMax) + kBarriersBytes) <=
                 227 << 10);
-  LaunchEarly(
-      &RingProduct<kBf16, Shape>, {shares.blocks}, (warpgroups + 1) * kWarpgroup,
-      stages * stage_bytes, launcher,
-      RingArgs{.product = args, .items = shares.items, .tiles = shares.tiles, .stages = stages});
+  LaunchEarly(&RingProduct<kBf16, Shape>, {shares.blocks}, (warpgroups + 1) * kWarpgroup,
+              stages * stage_bytes, launcher,
+              RingArgs{.product = args,
+                       .items = shares.items,
+                       .tiles = shares.tiles,
+                       .stages = stages,
+                       .burst = std::max(kRingBurstBytes / Shape::Sharing() / stage_bytes, 2)});
 }
 
-// Few tiles leave the loop the least time for a turn, so their stages may be long; and two blocks
-// fit a multiprocessor.
+// Few tiles leave the loop the least time for a turn, so their stages may be long. Rows that are
+// next to nothing may be brought twice: two blocks of half the tiles share a multiprocessor.
 template <bool kBf16, class Few, class Many>
 void LaunchEither(const ProductArgs& args, int32_t multiprocessors, Launcher* launcher) {
-  const RingShares shares = ShareOut(args, multiprocessors, Many::kTilesMax);
+  const RingShares shares =
+      ShareOut(args, multiprocessors, Many::Sharing() == 1 ? Many::kTilesMax : kRingTilesMax);
   if (shares.tiles <= Few::kTilesMax) return LaunchShape<kBf16, Few>(args, shares, launcher);
-  LaunchShape<kBf16, Many>(args, shares, launcher);
+  if constexpr (Many::Sharing() == 1) {
+    LaunchShape<kBf16, Many>(args, shares, launcher);
+  } else {
+    const int32_t blocks = Many::Sharing() * multiprocessors;
+    LaunchShape<kBf16, Many>(args, ShareOut(args, blocks, Many::kTilesMax), launcher);
+  }
 }
 
 template <bool kBf16>
@@ -322,10 +350,10 @@ void LaunchRing(const ProductArgs& args, int32_t multiprocessors, Launcher* laun
   const auto launch = [&]<class Few, class Many>(Few, Many) {
     LaunchEither<kBf16, Few, Many>(args, multiprocessors, launcher);
   };
-  if (args.rows <= 8) return launch(RingShape<8, 4, 4>(), RingShape<8, 2, 12>());
-  if (args.rows <= 16) return launch(RingShape<16, 4, 4>(), RingShape<16, 2, 12>());
-  if (args.rows <= 32) return launch(RingShape<32, 4, 4>(), RingShape<32, 2, 12>());
-  if (args.rows <= 64) return launch(RingShape<64, 2, 4>(), RingShape<64, 2, 12>());
+  if (args.rows <= 8) return launch(RingShape<8, 4, 4>(), RingShape<8, 2, 8, 2>());
+  if (args.rows <= 16) return launch(RingShape<16, 4, 4>(), RingShape<16, 2, kRingTilesMax>());
+  if (args.rows <= 32) return launch(RingShape<32, 4, 4>(), RingShape<32, 2, kRingTilesMax>());
+  if (args.rows <= 64) return launch(RingShape<64, 2, 4>(), RingShape<64, 2, kRingTilesMax>());
   launch(RingShape<128, 2, 4>(), RingShape<128, 2, 8>());
 }
 

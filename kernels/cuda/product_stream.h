@@ -23,6 +23,10 @@ struct StreamedWeights {
   }
 };
 
+// Chunks of a ring that a warp asks for at once: all where a leaf is alone, as its warps are few.
+template <int kStages>
+inline constexpr int kStreamBurst = kStages == kStreamStages ? kStages - 1 : kLeafStreamBurst;
+
 // Few rows: a warp streams 16 features of one leaf. A lane multiplies exactly the values that it
 // copied, so nothing waits for another lane.
 //
@@ -36,8 +40,7 @@ TUTTI_DEVICE void StreamLeaf(const ProductArgs& args, int leaf, char* warp_ring,
   constexpr int kAhead = kStages - 1;
   const int lane = Lane();
   const int32_t chunks = Chunks(args.leaves);
-  const int32_t first = args.leaves.chunk[leaf];
-  const int32_t count = args.leaves.chunk[leaf + 1] - first;
+  const int32_t first = args.leaves.chunk[leaf], count = args.leaves.chunk[leaf + 1] - first;
   // Of the chunk with which the ring begins.
   const uint16_t* weight = args.weight + StreamedWeights<kPlainRows>::First(chunks, first, lane);
   constexpr int kChunkValues = StreamedWeights<kPlainRows>::kChunkValues;
@@ -50,11 +53,8 @@ TUTTI_DEVICE void StreamLeaf(const ProductArgs& args, int leaf, char* warp_ring,
   const auto fetch_weights = [&](int ahead, int32_t left) {
     if (ahead >= left) return;
     char* const stage = ring + ahead % kStages * kStageBytes;
-    TUTTI_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      CopyAsync16(stage + half * kPieceBytes, weight + ahead * kChunkValues + half * half_values,
-                  true);
-    }
+    CopyAsync16(stage, weight + ahead * kChunkValues, true);
+    CopyAsync16(stage + kPieceBytes, weight + ahead * kChunkValues + half_values, true);
   };
   const auto fetch_rows = [&](int ahead, int32_t left) {
     if (ahead < left) {
@@ -69,10 +69,14 @@ TUTTI_DEVICE void StreamLeaf(const ProductArgs& args, int leaf, char* warp_ring,
     CopyCommit();
   };
 
-  // All that the ring holds of the weights is on its way before the rows are there.
+  // All that the ring holds of the weights comes before the rows are there, some at a time.
   LetNextBegin();
   TUTTI_UNROLL
-  for (int ahead = 0; ahead < kAhead; ++ahead) fetch_weights(ahead, count);
+  for (int ahead = 0; ahead < kAhead; ++ahead) {
+    fetch_weights(ahead, count);
+    CopyCommit();
+    if (ahead >= kStreamBurst<kStages>) CopyWait<kStreamBurst<kStages>>();
+  }
   WaitForEarlier();
   TUTTI_UNROLL
   for (int ahead = 0; ahead < kAhead; ++ahead) fetch_rows(ahead, count);
