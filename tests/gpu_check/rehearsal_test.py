@@ -17,7 +17,7 @@ import settings  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get("TUTTI_BINARY_DIR", os.path.join(ROOT, "build", "release")))
 # Those that start programs in other ways than others do. Tests of kernels run on the emulated GPU by themselves.
-STEPS = ["nccl", "bench_ours", "switches", "profile", "one_voice"]
+STEPS = ["nccl", "bench_ours", "switches", "profile", "counters", "one_voice"]
 NOT_WANTED = (settings.PLUGIN, settings.KERNEL_TIMES, *settings.MODEL_TESTS, *settings.KERNEL_TESTS[1:], settings.NCCL_TEST)
 WANTED = [one for one in packing.WANTED if one[2] not in NOT_WANTED]
 

@@ -2,6 +2,7 @@
 import json
 import os
 
+import counters
 import kernel_times
 import processes
 import settings
@@ -129,6 +130,23 @@ class Benches(Session):
         elif not self.rehearse:
             errors["kernels"] = "CUPTI recorded nothing: see gpu_check.log"
         return {"passed": not errors, "rows": rows, "errors": errors}
+
+    def counters(self):
+        """What the kernels of a layer wait for, by ncu: of 64 rows and of a long prompt."""
+        self.need_device(or_cpu=True)
+        tool, errors, found = self.tool("ncu"), {}, []
+        program = [self.program("tutti-bench"), "local", "--model", self.model("8b"), "--device", self.place, "--chunk-tokens", "2048"]
+        layers = (settings.TINY if self.rehearse else settings.SHAPES["8b"])["num_hidden_layers"]
+        for load in settings.TINY_COUNTED if self.rehearse else settings.COUNTED:
+            ended = self.attempt(counters.command(tool, program, load, layers), 45 * self.patience, self.with_libraries(),
+                                 quiet=2 * self.quiet)
+            rows = counters.rows(ended.stdout)
+            found += [dict(row, load=list(load)) for row in rows]
+            if ended.why or ended.returncode != 0:
+                errors[f"load {load}"] = f"{ended.why or processes.how(ended.returncode)}: {ended.text[-600:]}"
+            elif not rows and not self.rehearse:
+                errors[f"load {load}"] = f"ncu counted nothing: {ended.text[-600:]}"
+        return {"passed": not errors, "rows": found, "errors": errors}
 
     def cublas_class(self):
         """The class that multiplies many rows by cuBLASLt: it serves where it is named, says that it is not exact, is near the

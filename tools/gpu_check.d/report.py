@@ -1,4 +1,5 @@
 """The results of gpu_check as text."""
+import counters
 import settings
 import verdicts
 
@@ -93,7 +94,7 @@ def markdown(results):
               "| step | result | seconds |", "|---|---|---|"]
     for name, result in steps_of(results).items():
         lines.append(f"| {name} | {one_line(verdict(result), 400)} | {result['seconds']} |")
-    for part in (goals, ceilings, benches, sanitizer, library, products):
+    for part in (goals, ceilings, benches, sanitizer, library, products, counted):
         lines += part(results)
     return "\n".join(lines) + "\n"
 
@@ -153,6 +154,11 @@ def library(results):
     lines += ["", "| class | prompt | batch | prefill tokens/s |", "|---|---|---|---|"]
     return lines + [f"| {r['numerics_class']} | {r['prompt_tokens']} | {r['batch']} | {r['prefill_tokens_per_second']:.0f} |"
                     for r in found.get("prompts", [])]
+
+
+def counted(results):
+    found = results.get("counters", {}).get("rows", [])
+    return counters.table(found) if found else []
 
 
 def products(results):

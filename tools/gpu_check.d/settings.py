@@ -31,6 +31,8 @@ COMMON = dict(architectures=["Qwen3ForCausalLM"], model_type="qwen3", head_dim=1
 
 # The loads measured: prompt tokens, sequences, output tokens, temperature. The first is the one that others are beside.
 LOADS = [(64, 1, 128, 0), (256, 8, 64, 0), (256, 64, 64, 0), (2048, 1, 16, 0), (8192, 1, 64, 0), (64, 1, 128, 0.7)]
+# Those whose kernels are counted: all sequences' rows of a decode step, and a prompt.
+COUNTED = [(64, 1, 2), (2048, 1, 2)]
 # Rows of the products measured.
 FEW_ROWS = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256]
 MANY_ROWS = [2048, 8192]
@@ -54,6 +56,7 @@ NEAR = 2e-2
 # Of a rehearsal.
 TINY = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
             head_dim=16, vocab_size=2048, bos_token_id=1, eos_token_id=2, tie_word_embeddings=True)
+TINY_COUNTED = [(16, 1, 2)]
 TINY_LOADS = [(16, 1, 4, 0), (32, 2, 4, 0), (40, 1, 4, 0), (16, 1, 4, 0.7)]
 TINY_PRODUCTS = ["--hidden", "64", "--ffn", "96", "--heads", "4", "--kv-heads", "2", "--head-dim", "16",
                  "--vocabulary", "128", "--repeat", "1"]
@@ -66,14 +69,14 @@ CALLS = {
     "first": ["device", "facts", "products", "conformance", "golden", "graphs", "nccl", "ceilings", "bench_ours",
               "one_voice_steps", "plan_proof", "profile", "one_voice"],
     "second": ["device", "facts", "against_pytorch", "ceilings", "bench_ours", "switches", "cublas_class", "price_of_one_voice",
-               "bench_transformers", "sanitizer"],
+               "counters", "bench_transformers", "sanitizer"],
     # Figures by kernel are what cannot be had elsewhere.
     "last": ["device", "facts", "ceilings", "bench_ours", "profile"],
 }
 STEPS = list(dict.fromkeys(step for steps in CALLS.values() for step in steps))
 # Steps that need a checkpoint, and which.
 MODELS = {"one_voice": "0.6b", "against_pytorch": "0.6b", "profile": "8b", "bench_ours": "8b", "switches": "8b",
-          "cublas_class": "0.6b", "bench_transformers": "8b"}
+          "cublas_class": "0.6b", "counters": "8b", "bench_transformers": "8b"}
 # Steps that need PyTorch, which is imported beside the steps before.
 TORCH_STEPS = ["against_pytorch", "ceilings", "price_of_one_voice", "bench_transformers"]
 
