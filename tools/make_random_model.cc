@@ -41,6 +41,7 @@ struct Arguments {
   std::string output;
   uint64_t seed = 0;
   std::string dtype;
+  float head_scale = 1;
   uint64_t shard_bytes = 0;
   std::vector<std::string> tokenizers;
 };
@@ -129,6 +130,7 @@ absl::Status Run(const Arguments& arguments) {
   const RandomCheckpointOptions options = {
       .output_dir = arguments.output,
       .seed = arguments.seed,
+      .head_scale = arguments.head_scale,
       .shard_bytes = static_cast<int64_t>(arguments.shard_bytes)};
   const auto begin = std::chrono::steady_clock::now();
   TUTTI_RETURN_IF_ERROR(WriteRandomCheckpoint(config, options, [&](int64_t done, int64_t total) {
@@ -169,6 +171,12 @@ void AddFlags(FlagSet* set, Arguments* arguments) {
        .variable = &arguments->dtype,
        .help = "Type of the weights; default: that of the config",
        .check = OneOf("bf16,f16,f32")},
+      {.names = "--head-scale",
+       .variable = &arguments->head_scale,
+       .help = "Output head's weights times this, where it is no embedding: 1 makes all tokens "
+               "about as likely, 4 a few of them much likelier, as trained models do",
+       .check = NumberIn(0.01, kHeadScaleMax),
+       .show_default = true},
       {.names = "--shard-bytes",
        .variable = &arguments->shard_bytes,
        .help = "Largest file, as in 500MB or 2GiB; default: one file",

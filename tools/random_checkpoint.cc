@@ -179,7 +179,8 @@ class Writer {
   void WriteTensor(const Planned& tensor, NewFile* file) {
     const uint64_t key = RandomBits(options_.seed, HashName(tensor.info.name));
     const bool norm = IsNorm(tensor.role);
-    const float spread = norm ? kNormSpread : kWeightDeviation * std::sqrt(3.0f);
+    const float scale = tensor.role == model::Role::kHead ? options_.head_scale : 1;
+    const float spread = norm ? kNormSpread : scale * kWeightDeviation * std::sqrt(3.0f);
     const int64_t element = DTypeBytes(config_.dtype);
     const int64_t count = tensor.info.bytes / element;
     for (int64_t at = 0; at < count && file->ok(); at += kChunkElements) {

@@ -13,9 +13,15 @@
 
 namespace tutti::tools {
 
+// What f16 is written for is below 2.
+inline constexpr float kHeadScaleMax = 50;
+
 struct RandomCheckpointOptions {
   std::string output_dir;  // must exist
   uint64_t seed = 0;
+  // The weights of the output head times this; not of a head that is the embedding. 1 makes every
+  // token nearly as likely as the others, 4 a few of them much likelier, as trained models have it.
+  float head_scale = 1;
   int64_t shard_bytes = 0;  // a new file before a tensor that would make one larger; 0: one file
 };
 
@@ -27,7 +33,8 @@ using WriteProgress = std::function<void(int64_t done, int64_t total)>;
 // an older checkpoint in the directory are overwritten or, when of the other layout, removed.
 //
 // A tensor's values depend on the seed and its name only, not on the shards. Matrices are uniform
-// with mean 0 and standard deviation 0.02, norms within 0.1 of 1.
+// with mean 0 and standard deviation 0.02, norms within 0.1 of 1. REQUIRES: 0 < head_scale <=
+// kHeadScaleMax
 absl::Status WriteRandomCheckpoint(const model::ModelConfig& config,
                                    const RandomCheckpointOptions& options,
                                    const WriteProgress& progress);

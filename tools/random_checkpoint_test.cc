@@ -80,6 +80,30 @@ TEST(RandomCheckpoint, ShardsChangeNothingAndSeedsEverything) {
   for (const auto& [name, bytes] : a) EXPECT_NE(bytes, c.at(name)) << name;
 }
 
+TEST(RandomCheckpoint, TheHeadAloneIsScaled) {
+  TempDir flat, peaked;
+  model::ModelConfig config = model::TinyConfig();
+  config.tie_word_embeddings = false;
+  ASSERT_TRUE(Write(config, {.output_dir = flat.path()}).ok());
+  ASSERT_TRUE(Write(config, {.output_dir = peaked.path(), .head_scale = 4}).ok());
+  const auto one = Contents(flat.path()), four = Contents(peaked.path());
+  for (const auto& [name, bytes] : one) {
+    const std::string& scaled = four.at(name);
+    if (name != "lm_head.weight") {
+      EXPECT_EQ(bytes, scaled) << name;
+      continue;
+    }
+    const auto element = static_cast<size_t>(DTypeBytes(config.dtype));
+    const auto value = [&](const std::string& of, size_t at) {
+      return ToFloat(config.dtype, reinterpret_cast<const std::byte*>(of.data() + at));
+    };
+    for (size_t at = 0; at < bytes.size(); at += element) {
+      const float wanted = 4 * value(bytes, at);
+      ASSERT_NEAR(value(scaled, at), wanted, 0.01 * std::fabs(wanted));
+    }
+  }
+}
+
 TEST(RandomCheckpoint, AnotherLayoutReplacesTheOld) {
   TempDir dir;
   model::ModelConfig config = model::TinyConfig();

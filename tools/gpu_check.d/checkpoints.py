@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 
 import processes
-from settings import COMMON, SHAPES, TINY
+from settings import COMMON, HEAD_SCALE, SHAPES, TINY
 
 
 class Checkpoints:
@@ -28,7 +28,8 @@ class Checkpoints:
         config = os.path.join(self.scratch, f"config-{shape}.json")
         with open(config, "w", encoding="utf-8") as file:
             json.dump({**COMMON, **(TINY if self.is_small else SHAPES[shape])}, file)
-        command = [self.program, "--config", config, "--output", folder, "--seed", "1", "--copy-tokenizer", self.tokenizer]
+        command = [self.program, "--config", config, "--output", folder, "--seed", "1", "--head-scale", str(HEAD_SCALE),
+                   "--copy-tokenizer", self.tokenizer]
         with open(os.path.join(self.scratch, f"make-{shape}.log"), "wb") as log:
             process = subprocess.Popen(command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                        start_new_session=True)

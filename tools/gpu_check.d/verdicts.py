@@ -35,6 +35,8 @@ def of_bench(results):
                    row["prompt_tokens"] < settings.GOAL_PROMPT_TOKENS), None)
     for row in rows:
         prompt, batch, drawn = row["prompt_tokens"], row["batch"], row["temperature"] > 0
+        if row["temperature"] > settings.GOAL_TEMPERATURE_MAX:
+            continue
         if batch in settings.GOAL_DECODE and prompt < settings.GOAL_PROMPT_TOKENS and not drawn and memory:
             share = step_bytes(row) / step_seconds(row) / memory
             found.append(_verdict(f"decode of {batch}, of memory's speed", share, settings.GOAL_DECODE[batch]))
