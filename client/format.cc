@@ -25,6 +25,8 @@ std::string FormatCount(int64_t count) {
   return digits;
 }
 
+std::string FormatShare(double share) { return absl::StrFormat("%.0f %%", share * 100); }
+
 std::string FormatSeconds(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "-";
   if (seconds < 0.00995) return absl::StrFormat("%.1f ms", seconds * 1e3);

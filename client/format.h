@@ -16,6 +16,9 @@ namespace tutti::client {
 // "1,234,567".
 std::string FormatCount(int64_t count);
 
+// "45 %".
+std::string FormatShare(double share);
+
 // "0.8 ms", "12 ms", "3.4 s", "2 min 5 s", "3 h 12 min".
 std::string FormatSeconds(double seconds);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -99,18 +100,12 @@ std::string Layers(const v1::StageStatus& stage) {
                       stage.has_head() ? " + head" : "");
 }
 
-std::string Share(double share) { return absl::StrFormat("%.0f %%", share * 100); }
-
 std::string HitShare(const v1::PipelineStatus& pipeline) {
   const auto asked = static_cast<double>(pipeline.prefix_lookup_tokens());
   if (asked == 0) return "none asked for";
-  return absl::StrCat(Share(static_cast<double>(pipeline.prefix_hit_tokens()) / asked), " of ",
-                      FormatCount(static_cast<int64_t>(pipeline.prefix_lookup_tokens())),
+  return absl::StrCat(FormatShare(static_cast<double>(pipeline.prefix_hit_tokens()) / asked),
+                      " of ", FormatCount(static_cast<int64_t>(pipeline.prefix_lookup_tokens())),
                       " tokens");
-}
-
-std::string Name(const v1::StageStatus& stage) {
-  return stage.worker().worker_id().empty() ? "-" : OneLine(stage.worker().worker_id());
 }
 
 std::string ColouredState(const v1::PipelineStatus& pipeline, const Style& style) {
@@ -156,6 +151,29 @@ void AppendStepTimes(const v1::PipelineStatus& pipeline, std::string* out) {
                   FormatCount(static_cast<int64_t>(pipeline.bounded_steps())), " steps\n");
 }
 
+// "guesses: 1,498 of 2,231 right (67 %): text 900 of 1,200, draft 598 of 1,031".
+void AppendGuesses(const v1::PipelineStatus& pipeline, std::string* out) {
+  if (pipeline.guessed_tokens() == 0) return;
+  const auto share = [](uint64_t right, uint64_t all) {
+    return absl::StrCat(FormatCount(static_cast<int64_t>(right)), " of ",
+                        FormatCount(static_cast<int64_t>(all)));
+  };
+  const uint64_t right = std::accumulate(pipeline.guesses_right().begin(),
+                                         pipeline.guesses_right().end(), uint64_t{0});
+  absl::StrAppend(
+      out, "  guesses: ", share(right, pipeline.guessed_tokens()), " right (",
+      FormatShare(static_cast<double>(right) / static_cast<double>(pipeline.guessed_tokens())),
+      ")");
+  const char* between = ": ";
+  for (const v1::GuessSourceStatus& source : pipeline.guess_sources()) {
+    if (source.guessed_tokens() == 0) continue;
+    absl::StrAppend(out, between, OneLine(source.source()), " ",
+                    share(source.right_tokens(), source.guessed_tokens()));
+    between = ", ";
+  }
+  absl::StrAppend(out, "\n");
+}
+
 void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std::string* out) {
   absl::StrAppend(out, "\npipeline ", pipeline.pipeline(), ": ", ColouredState(pipeline, style),
                   ", ", pipeline.running(), " running, ", pipeline.waiting(), " waiting");
@@ -170,11 +188,12 @@ void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std:
       " preemptions; steps: ", FormatCount(static_cast<int64_t>(pipeline.steps())), ", ",
       pipeline.steps_in_flight(), " in flight\n", RenderDeviceMap(pipeline, /*activity=*/true));
   AppendStepTimes(pipeline, out);
+  AppendGuesses(pipeline, out);
   AppendKept(pipeline, out);
   AppendLinks(pipeline, style, out);
   for (const v1::StageStatus& stage : pipeline.stages()) {
     if (stage.fetch().empty()) continue;
-    absl::StrAppend(out, "  ", Name(stage), " ", OneLine(stage.fetch()), "\n");
+    absl::StrAppend(out, "  ", WorkerName(stage), " ", OneLine(stage.fetch()), "\n");
   }
   if (!pipeline.straggler().empty()) {
     absl::StrAppend(out, "  ", style.Red("slow:"), " ", OneLine(pipeline.straggler()), "\n");
@@ -220,6 +239,10 @@ void AppendCounters(const v1::RequestCounters& requests, std::string* out) {
 
 }  // namespace
 
+std::string WorkerName(const v1::StageStatus& stage) {
+  return stage.worker().worker_id().empty() ? "-" : OneLine(stage.worker().worker_id());
+}
+
 std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity) {
   using Align = Table::Align;
   std::vector<Table::Column> columns = {{"stage", Align::kLeft},
@@ -240,7 +263,7 @@ std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity) {
     std::vector<std::string> cells = {
         stage.num_ranks() > 1 ? absl::StrCat(stage.stage(), " rank ", stage.rank())
                               : absl::StrCat(stage.stage()),
-        Name(stage),
+        WorkerName(stage),
         OneLine(stage.worker().device()),
         Layers(stage),
         HeldOfPlanned(stage.actual().weights(), stage.predicted().weights()),
@@ -251,9 +274,9 @@ std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity) {
       const bool last = stage.has_head();
       const auto link_bytes = std::llround(stage.activation_bytes_per_token());
       cells.push_back(StepOfPlanned(stage));
-      cells.push_back(Share(stage.compute_share()));
-      cells.push_back(Share(stage.wait_share() + stage.exchange_wait_share()));
-      cells.push_back(Share(stage.bubble_share()));
+      cells.push_back(FormatShare(stage.compute_share()));
+      cells.push_back(FormatShare(stage.wait_share() + stage.exchange_wait_share()));
+      cells.push_back(FormatShare(stage.bubble_share()));
       cells.push_back(last || stage.rows() == 0 ? "-" : FormatCount(link_bytes));
       cells.push_back(last ? "-" : FormatBytes(stage.activation_bytes_out()));
     }
@@ -313,9 +336,6 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
   }
   AppendRecoveries(status, &out);
   AppendCounters(status.requests(), &out);
-  if (status.waiting() > 0) {
-    absl::StrAppend(&out, FormatCount(status.waiting()), " wait for a pipeline with room\n");
-  }
   out += '\n';
   if (status.has_layout()) AppendLayout(status.layout(), &out);
   AppendSpeeds(status, style, &out);
@@ -353,37 +373,6 @@ std::string RenderHoldings(const v1::LookupPrefixResponse& response) {
     }
   }
   return absl::StrCat(prompt, "held are, from its beginning:\n", table.ToString(0, kScreenColumns));
-}
-
-std::string RenderProgress(const v1::GetStatusResponse& status) {
-  std::string loading;
-  for (const v1::PipelineStatus& pipeline : status.pipelines()) {
-    for (const v1::StageStatus& stage : pipeline.stages()) {
-      const bool done = stage.loaded_share() >= 1;
-      absl::StrAppend(&loading, loading.empty() ? "loading: " : ", ", Name(stage), " ",
-                      done                    ? "done"
-                      : stage.fetch().empty() ? Share(stage.loaded_share())
-                                              : OneLine(stage.fetch()));
-      if (!done && stage.fetch().empty() && stage.predicted().weights() > 0) {
-        absl::StrAppend(&loading, " of ", FormatBytes(stage.predicted().weights()));
-      }
-    }
-  }
-  if (!loading.empty()) return loading;
-  return status.why_not_serving().empty() ? "starting" : OneLine(status.why_not_serving());
-}
-
-std::string RenderMilestone(const v1::GetStatusResponse& status) {
-  double share = 0;
-  int stages = 0;
-  for (const v1::PipelineStatus& pipeline : status.pipelines()) {
-    for (const v1::StageStatus& stage : pipeline.stages()) {
-      share += std::clamp(stage.loaded_share(), 0.0, 1.0);
-      ++stages;
-    }
-  }
-  if (stages == 0) return OneLine(status.why_not_serving());
-  return absl::StrCat("quarter ", static_cast<int>(share / stages * 4));
 }
 
 }  // namespace tutti::client

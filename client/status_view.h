@@ -23,6 +23,9 @@ int64_t RunningIn(const v1::GetStatusResponse& status);
 std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style,
                          std::optional<double> tokens_per_second = std::nullopt);
 
+// Of a stage's worker; "-" where there is none.
+std::string WorkerName(const v1::StageStatus& stage);
+
 // The stages of one pipeline: the layers and memory of each worker and, with `activity`, how busy
 // it is.
 std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity);
@@ -32,10 +35,5 @@ std::string RenderHoldings(const v1::LookupPrefixResponse& response);
 
 // "refused ipv4:10.0.0.7 as w7: another build": without times and ports.
 std::string RefusedText(const v1::RefusedPeer& peer);
-
-// "loading: w0 45 % of 596.0 MiB, w1 done", or the event that the service is waiting for; one line.
-std::string RenderProgress(const v1::GetStatusResponse& status);
-// The same in coarse steps, for logs: changes a handful of times while a model loads.
-std::string RenderMilestone(const v1::GetStatusResponse& status);
 
 }  // namespace tutti::client

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_replace.h"
+#include "client/loading_view.h"
 
 namespace tutti::client {
 namespace {
@@ -55,6 +56,26 @@ TEST(StatusView, ShowsEveryStageWithItsLayers) {
   // Bytes on the link to the next stage; the last stage has none.
   EXPECT_THAT(text, HasSubstr("2,100"));
   EXPECT_THAT(RenderDeviceMap(TwoStages().pipelines(0), false), Not(HasSubstr("\x1b")));
+}
+
+TEST(StatusView, GuessesAreToldByWhereTheyCameFrom) {
+  v1::GetStatusResponse status = TwoStages();
+  EXPECT_THAT(RenderStatus(status, kPlain), Not(HasSubstr("guesses")));
+  v1::PipelineStatus* const pipeline = status.mutable_pipelines(0);
+  pipeline->set_guessed_tokens(2231);
+  for (const uint64_t right : {1000, 400, 98}) pipeline->add_guesses_right(right);
+  const auto add = [&](const char* source, uint64_t guessed, uint64_t right) {
+    v1::GuessSourceStatus* const added = pipeline->add_guess_sources();
+    added->set_source(source);
+    added->set_guessed_tokens(guessed);
+    added->set_right_tokens(right);
+  };
+  add("text", 1200, 900);
+  add("answers", 0, 0);
+  add("draft", 1031, 598);
+  EXPECT_THAT(RenderStatus(status, kPlain),
+              HasSubstr("\n  guesses: 1,498 of 2,231 right (67 %): text 900 of 1,200, "
+                        "draft 598 of 1,031\n"));
 }
 
 TEST(StatusView, WhatItDoesStandsFirstAndWhatSeldomChangesLast) {

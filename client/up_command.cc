@@ -21,6 +21,7 @@
 #include "client/device_report.h"
 #include "client/format.h"
 #include "client/limits.h"
+#include "client/loading_view.h"
 #include "client/local_cluster.h"
 #include "client/status_view.h"
 #include "client/terminal.h"
