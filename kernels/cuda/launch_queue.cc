@@ -6,20 +6,21 @@ void LaunchQueue::Start(const KernelLaunch& launch) {
   KernelLaunch kept = launch;
   if (!early_) kept.early = 0;
   recorded_.Append(kept);
-  if (recorded_.size() == list_launches_) Flush();
+  if (recorded_.size() < list_launches_) return;
+  Flush();
+  list_launches_ = kListLaunches;
 }
 
 void LaunchQueue::Flush() {
+  list_launches_ = kFirstListLaunches;
   if (recorded_.size() == 0) return;
   graphs_.Start(&recorded_);
   recorded_.Clear();
-  list_launches_ = kListLaunches;
 }
 
 void LaunchQueue::EndStep() {
   Flush();
   ++steps_;
-  list_launches_ = kFirstListLaunches;
 }
 
 void LaunchQueue::UploadAhead(void* to, const void* from, int64_t bytes) {
@@ -41,7 +42,6 @@ void LaunchQueue::Download(void* to, int64_t to_stride, const void* from, int64_
                            int64_t width, int64_t rows) {
   Flush();
   device_->Download(to, to_stride, from, from_stride, width, rows);
-  list_launches_ = kFirstListLaunches;
 }
 
 void LaunchQueue::Zero(void* data, int64_t bytes) {

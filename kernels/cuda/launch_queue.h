@@ -64,8 +64,9 @@ class LaunchQueue final : public Runtime {
   GraphCache graphs_;
   const bool early_;
   LaunchList recorded_;
-  // Of the list that is recorded. Short where the device has been waited for, and has nothing to do
-  // until it begins.
+  // Of the list that is recorded, at most. Short unless the one before was started because it was
+  // full: behind anything else the device may have nothing to do until this one begins, and equal
+  // steps are cut at the same places whatever was before them.
   int64_t list_launches_ = kFirstListLaunches;
   int64_t steps_ = 0;
 };

@@ -68,8 +68,9 @@ TEST_F(LaunchQueueTest, LongStepsAreCutAtTheSamePlaces) {
   EXPECT_EQ(queue_.counts().kernels_by_graphs, 2 * kListLaunches + 7);
 }
 
-// While the device has nothing to do, the host does not record for long.
-TEST_F(LaunchQueueTest, TheFirstListBehindAWaitIsShort) {
+// While the device has nothing to do, the host does not record for long. Nor does a step depend on
+// what was before it: it would be other lists, and other graphs.
+TEST_F(LaunchQueueTest, AListIsShortUnlessTheOneBeforeWasFull) {
   const auto started_by = [&](int64_t launches) {
     device_->log.clear();
     Start(1, launches);
@@ -80,6 +81,15 @@ TEST_F(LaunchQueueTest, TheFirstListBehindAWaitIsShort) {
   queue_.Download(bytes_, 8, bytes_, 8, 8, 1);
   EXPECT_EQ(started_by(kFirstListLaunches + 1), 1) << "a graph";
   queue_.EndStep();
+  EXPECT_EQ(started_by(kFirstListLaunches), 1);
+  EXPECT_EQ(started_by(kListLaunches), kListLaunches);
+  queue_.EndStep();
+  EXPECT_EQ(started_by(kFirstListLaunches), 1) << "behind a step that ended with a full list";
+  Start(1, 3);
+  queue_.Free(*queue_.Allocate(8));
+  EXPECT_EQ(started_by(kFirstListLaunches), 1) << "as while a model is loaded";
+  Start(1, 3);
+  queue_.Upload(bytes_, 8, bytes_, 8, 8, 1);
   EXPECT_EQ(started_by(kFirstListLaunches), 1);
   static_assert(kFirstListLaunches >= kGraphLaunchesMin);
 }
