@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,39 +98,61 @@ TEST(WideProductsTest, RowsHaveTheBitsOfFew) {
   }
 }
 
-// Up to kLeafSumRows rows have the bits that mma.sync gives them: every width of the instruction,
-// rows that do not fill it, leaves without chunks and with fewer than a stage, outputs that do not
-// fill a tile, a warpgroup or the last item, and more items than blocks.
-TEST(WideProductsTest, FewRowsHaveTheBitsOfMmaSync) {
-  const auto ring = MakeStagedBackend(MakeEmulatedBackend());
-  setenv("TUTTI_WGMMA", "off", 1);
-  const auto mma = MakeStagedBackend(MakeEmulatedBackend());
-  unsetenv("TUTTI_WGMMA");
-  const auto compare = [&](const Shape& shape, DType dtype, const std::vector<int64_t>& leaves) {
+// A device with wgmma beside one without.
+class WithAndWithoutWgmma {
+ public:
+  WithAndWithoutWgmma() : ring_(MakeStagedBackend(MakeEmulatedBackend())) {
+    setenv("TUTTI_WGMMA", "off", 1);
+    mma_ = MakeStagedBackend(MakeEmulatedBackend());
+    unsetenv("TUTTI_WGMMA");
+  }
+  void Compare(const Shape& shape, DType dtype, const std::vector<int64_t>& leaves) {
     Matrix w = Matrix(shape.outs, shape.in, dtype).Fill(1);
     Matrix in = Input(shape.rows, shape.in, dtype == DType::kF16);
-    Matrix got = Product(*ring, in.view(), **ring->Pack({{w.view()}, leaves, "w"}));
-    Matrix wanted = Product(*mma, in.view(), **mma->Pack({{w.view()}, leaves, "w"}));
+    Matrix got = Product(*ring_, in.view(), **ring_->Pack({{w.view()}, leaves, "w"}));
+    Matrix wanted = Product(*mma_, in.view(), **mma_->Pack({{w.view()}, leaves, "w"}));
     for (int64_t r = 0; r < shape.rows; ++r) {
       ASSERT_TRUE(SameBits(got, r, wanted, r))
           << DTypeName(dtype) << " " << shape.rows << " x " << shape.outs << " x " << shape.in
           << ", " << leaves.size() << " leaf bounds, row " << r;
     }
-  };
+  }
+
+ private:
+  std::unique_ptr<Backend> ring_, mma_;
+};
+
+// Up to kLeafSumRows rows have the bits that mma.sync gives them: every width of the instruction,
+// rows that do not fill it, leaves without chunks and with fewer than a stage, outputs that do not
+// fill a tile, a warpgroup or the last item, and more items than blocks.
+TEST(WideProductsTest, FewRowsHaveTheBitsOfMmaSync) {
+  WithAndWithoutWgmma devices;
   for (const int64_t rows : {1, 7, 8, 9, 16, 17, 32, 33, 64, 65, 96, 127}) {
     for (const auto& leaves : LeavesOf(rows % 2 == 0 ? 333 : 1030)) {
-      compare({rows, 17, rows % 2 == 0 ? 333 : 1030}, DType::kBF16, leaves);
+      devices.Compare({rows, 17, rows % 2 == 0 ? 333 : 1030}, DType::kBF16, leaves);
     }
-    compare({rows, 33, 130}, DType::kF16, LeavesOf(130)[1]);
+    devices.Compare({rows, 33, 130}, DType::kF16, LeavesOf(130)[1]);
   }
   for (const int64_t rows : {1, 16, 24, 48, 100}) {
     for (const int64_t outs : {1, 16, 100, 700}) {
-      compare({rows, outs, 200}, DType::kBF16, {});
-      compare({rows, outs, 200}, DType::kBF16, {0, 96, 200});
+      devices.Compare({rows, outs, 200}, DType::kBF16, {});
+      devices.Compare({rows, outs, 200}, DType::kBF16, {0, 96, 200});
     }
   }
-  // Many times round the ring.
-  for (const int64_t rows : {3, 40}) compare({rows, 20, 5000}, DType::kBF16, {});
+}
+
+// Several times round the ring of every shape of block: with few tiles and with many, of which the
+// last item has fewer, and with one item after the other. A tile's weights fill a ring once.
+TEST(WideProductsTest, RingsGoRound) {
+  constexpr int64_t kRound = int64_t{kRingBytes} / (kTileOut * kChunkK * 2) * kChunkK;
+  WithAndWithoutWgmma devices;
+  for (const int64_t rows : {3, 12, 24, 40, 100}) {
+    devices.Compare({rows, 20, 3 * kRound}, DType::kBF16, {});
+    for (const int64_t outs : {700, 944}) {
+      devices.Compare({rows, outs, kRound / 4}, DType::kBF16, {});
+    }
+  }
+  devices.Compare({5, 700, kRound / 4 + 70}, DType::kF16, {});
 }
 
 // More rows than stay together, and more tiles than blocks.
