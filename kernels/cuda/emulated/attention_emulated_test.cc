@@ -32,10 +32,13 @@ float Noise(Random* random) { return static_cast<float>(random->Uniform() * 2 - 
 // Rows of one sequence over three tiles, of which the last ones end within a tile.
 class OneSequence {
  public:
-  static constexpr int32_t kRows = 3, kGroup = 5, kKvHeads = 2, kFirst = 255, kTiles = 3;
+  static constexpr int32_t kRows = 3, kGroup = 5, kKvHeads = 2, kTiles = 3;
   static constexpr int32_t kBlockSize = 48, kBlocks = 6;
+  // Positions of the first row: before the last tile, and such that all are in its second unit.
+  static constexpr int32_t kBeforeLast = 255, kInSecondUnit = 280;
 
-  OneSequence(DType type, int32_t dim, int32_t head_dim) : type_(type) {
+  OneSequence(DType type, int32_t dim, int32_t head_dim, int32_t first = kBeforeLast)
+      : type_(type), first_(first) {
     Random random(static_cast<uint64_t>(dim));
     args_.layout = {.block_size = kBlockSize, .kv_heads = kKvHeads, .dim = dim};
     args_.head_dim = head_dim;
@@ -53,11 +56,11 @@ class OneSequence {
     }
     // Nobody may see what lies behind the last row; and of the last rows only some see Inf and NaN.
     for (int32_t d = 0; d < head_dim; ++d) {
-      for (bool value : {false, true}) Set(kFirst + kRows, 0, d, value, NAN);
+      for (bool value : {false, true}) Set(first_ + kRows, 0, d, value, NAN);
     }
-    Set(kFirst + 1, 0, 3, true, kInfinity);
-    Set(kFirst + 2, 1, 1, true, NAN);
-    Set(kFirst + 2, 1, head_dim - 1, true, -kInfinity);
+    Set(first_ + 1, 0, 3, true, kInfinity);
+    Set(first_ + 2, 1, 1, true, NAN);
+    Set(first_ + 2, 1, head_dim - 1, true, -kInfinity);
     args_.q = q_.data();
     args_.q_stride = args_.out_stride = Width();
     args_.cache = cache_.data();
@@ -77,7 +80,7 @@ class OneSequence {
   // The output's bits, with one NaN for all.
   std::vector<uint32_t> Run(Attention attention, bool apart) {
     std::vector<AttentionItem> items;
-    AttentionItem item = {.first_position = kFirst, .pair_end = kRows * kGroup};
+    AttentionItem item = {.first_position = first_, .pair_end = kRows * kGroup};
     for (int32_t tile = 0; apart && tile < kTiles; ++tile) {
       item.tile_begin = item.record = tile;
       item.tile_end = tile + 1;
@@ -86,7 +89,7 @@ class OneSequence {
     item.tile_end = kTiles;
     if (!apart) items.push_back(item);
     items.emplace_back();  // nothing to do
-    const FoldItem fold = {.first_position = kFirst, .pair_end = kRows * kGroup};
+    const FoldItem fold = {.first_position = first_, .pair_end = kRows * kGroup};
     std::vector<float> out(static_cast<size_t>(kRows * Width()), 77.0f);
     std::vector<float> values(int64_t{kTiles} * kKvHeads * kPairs * args_.layout.dim, NAN);
     std::vector<float> sums(int64_t{kTiles} * kKvHeads * kPairs * 2, NAN);
@@ -124,6 +127,7 @@ class OneSequence {
     uint16_t values[8];
   };
   const DType type_;
+  const int32_t first_;
   Device device_;
   AttentionArgs args_;
   std::vector<float> q_;
@@ -135,12 +139,14 @@ TEST(AttentionEmulatedTest, BitsAreTheSameHoweverTilesAreSharedOut) {
   constexpr int32_t kHeads[][2] = {{64, 40}, {96, 96}, {128, 128}, {256, 200}};
   for (const auto& [dim, head_dim] : kHeads) {
     for (const DType type : {DType::kBF16, DType::kF16}) {
-      if (type == DType::kF16 && dim != 96) continue;
-      OneSequence sequence(type, dim, head_dim);
-      const std::vector<uint32_t> many = sequence.Run(&LaunchAttention, false);
-      for (const OneSequence::Attention few : {&LaunchFewAttention, &LaunchCrowdedAttention}) {
-        EXPECT_EQ(sequence.Run(few, false), many) << dim;
-        EXPECT_EQ(sequence.Run(few, true), many) << dim;
+      for (const int32_t first : {OneSequence::kBeforeLast, OneSequence::kInSecondUnit}) {
+        if (type == DType::kF16 && dim != 96) continue;
+        OneSequence sequence(type, dim, head_dim, first);
+        const std::vector<uint32_t> many = sequence.Run(&LaunchAttention, false);
+        for (const OneSequence::Attention few : {&LaunchFewAttention, &LaunchCrowdedAttention}) {
+          EXPECT_EQ(sequence.Run(few, false), many) << dim << ", from " << first;
+          EXPECT_EQ(sequence.Run(few, true), many) << dim << ", from " << first;
+        }
       }
     }
   }
@@ -163,8 +169,10 @@ TEST(AttentionEmulatedTest, TilesWithoutALargestScore) {
       EXPECT_EQ(std::isnan(std::bit_cast<float>(bits)), row == 2) << row << ", " << i;
     }
   }
-  EXPECT_EQ(sequence.Run(&LaunchFewAttention, false), many);
-  EXPECT_EQ(sequence.Run(&LaunchFewAttention, true), many);
+  for (const OneSequence::Attention few : {&LaunchFewAttention, &LaunchCrowdedAttention}) {
+    EXPECT_EQ(sequence.Run(few, false), many);
+    EXPECT_EQ(sequence.Run(few, true), many);
+  }
 }
 
 // More tiles than a block of the fold has threads, some of them without anything.
