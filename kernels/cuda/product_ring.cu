@@ -31,12 +31,15 @@ struct RingShape {
   // A function: nvcc warns of constants that only the host reads.
   TUTTI_HOST_DEVICE static constexpr int Sharing() { return kBlocks; }
   static constexpr int kSharedBytes = kBlocks == 1 ? kRingBytes : kSharedRingBytes;
-  // Registers leave room for the first block of the next product where this one is small.
+  // Registers leave room for a block of the next kernel where this one is small.
   static constexpr int kBlocksMin = kThreadsMax <= 256 ? 2 : kBlocks;
   static constexpr int kRegisters = 65536 / (kThreadsMax * kBlocksMin) / 8 * 8;  // at the start
   static constexpr int kFetchRegisters = 40;
   static constexpr int kMultiplyRegisters =
       (kRegisters + (kRegisters - kFetchRegisters) * kWarpgroup / (kTilesMax * kWarp)) / 8 * 8;
+  // A claim that nobody has released enough for waits for ever.
+  static_assert(kMultiplyRegisters * kTilesMax * kWarp + kFetchRegisters * kWarpgroup <=
+                kRegisters * kThreadsMax);
   static constexpr int kChunkBytes = 2 * kPieceBytes;  // of a tile's weights
   static constexpr int kTileBytes = kChunks * kChunkBytes;
   static constexpr int kRowBytes = kRows / kPieceRows * kPieceBytes;  // of one chunk
@@ -319,8 +322,11 @@ void LaunchShape(const ProductArgs& args, const RingShares& shares, Launcher* la
   const int stage_bytes = Shape::StageBytes(shares.tiles) + kBarriersBytes;
   const int stages = std::clamp(Shape::kSharedBytes / stage_bytes, kRingStagesMin, kRingStagesMax);
   const int warpgroups = (shares.tiles * kWarp + kWarpgroup - 1) / kWarpgroup;
+  // Of a multiprocessor's 228 KiB, 1 KiB beside each block is the system's.
+  constexpr int kSharedBytesMax = (228 << 10) / Shape::Sharing() - (1 << 10);
+  static_assert(Shape::kSharedBytes <= kSharedBytesMax);
   static_assert(kRingStagesMin * (Shape::StageBytes(Shape::kTilesMax) + kBarriersBytes) <=
-                227 << 10);
+                kSharedBytesMax);
   LaunchEarly(&RingProduct<kBf16, Shape>, {shares.blocks}, (warpgroups + 1) * kWarpgroup,
               stages * stage_bytes, launcher,
               RingArgs{.product = args,
