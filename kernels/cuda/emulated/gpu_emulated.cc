@@ -247,6 +247,13 @@ void Dawdle() {
   }
 }
 
+void CheckMayCopy(const void* from) {
+  const Machine& m = TheMachine();
+  const DeviceArena& arena = DeviceArena::The();
+  CHECK(!m.early || m.fibers[m.running].waited || !arena.Covers(from) || arena.IsConstant(from))
+      << "a kernel that may begin early copies what others write before WaitForEarlier";
+}
+
 void NoteProgress() { TheMachine().progress = true; }
 
 void SetFenced(bool fenced) {
@@ -298,11 +305,8 @@ void QueueCopy(void* to, const void* from, bool valid) {
   CHECK(!valid || reinterpret_cast<uintptr_t>(from) % 16 == 0) << "an unaligned source";
   // From now on the bytes may arrive at any time: a read of the earlier contents gives NaN.
   std::memset(to, 0xff, 16);
+  if (valid) CheckMayCopy(from);
   Machine& m = TheMachine();
-  const DeviceArena& arena = DeviceArena::The();
-  CHECK(!valid || !m.early || m.fibers[m.running].waited || !arena.Covers(from) ||
-        arena.IsConstant(from))
-      << "a kernel that may begin early copies what others write before WaitForEarlier";
   m.fibers[m.running].open.push_back({to, from, valid});
 }
 

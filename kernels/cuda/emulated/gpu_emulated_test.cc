@@ -9,7 +9,7 @@
 #include "kernels/cuda/emulated/emulated_backend.h"
 #include "kernels/cuda/emulated/schedule.h"
 #include "kernels/cuda/emulated/tensor_core.h"
-#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/gpu_hopper.h"
 #include "kernels/cuda/runtime.h"
 
 namespace tutti::kernels::cuda {
@@ -184,18 +184,37 @@ TUTTI_KERNEL void BeginsEarly(TUTTI_PARAMETER EarlyArgs args) {
   if (args.fault == kWritesConstant) const_cast<int32_t*>(args.constant)[t] = 1;
 }
 
+// One block of several copies in bulk, before it has waited.
+TUTTI_KERNEL void CopiesInBulk(TUTTI_PARAMETER EarlyArgs args) {
+  auto* const barrier = reinterpret_cast<ArrivalBarrier*>(Shared() + kThreads);
+  if (ThreadIndex() == 0) {
+    InitBarrier(barrier, 1);
+    PublishBarriers();
+  }
+  const bool waits = args.fault == kNone || BlockX() > 0;
+  if (waits) WaitForEarlier();
+  if (ThreadIndex() == 0) {
+    ArriveExpecting(barrier, kThreads * 4);
+    CopyBulk(Shared(), args.in, kThreads * 4, barrier);
+  }
+  if (!waits) WaitForEarlier();
+  SyncBlock();
+  AwaitPhase(barrier, 0);
+  args.out[ThreadIndex()] = Shared()[ThreadIndex()];
+}
+
 class EarlyKernelTest : public ::testing::Test {
  protected:
   ~EarlyKernelTest() override {
     for (int32_t* data : {constant_, in_, out_}) runtime_->Free(data);
   }
-  std::vector<int32_t> Run(EarlyFault fault) {
+  std::vector<int32_t> Run(EarlyFault fault, void (*kernel)(EarlyArgs) = &BeginsEarly) {
     std::vector<int32_t> values(kThreads);
     std::iota(values.begin(), values.end(), 1);
     for (int32_t* data : {constant_, in_}) {
       runtime_->Upload(data, kBytes, values.data(), kBytes, kBytes, 1);
     }
-    LaunchEarly(&BeginsEarly, Grid{3}, kThreads, 4 * kBytes, runtime_.get(),
+    LaunchEarly(kernel, Grid{3}, kThreads, 4 * kBytes, runtime_.get(),
                 EarlyArgs{constant_, in_, out_, fault});
     runtime_->Download(values.data(), kBytes, out_, kBytes, kBytes, 1);
     return values;
@@ -216,6 +235,12 @@ TEST_F(EarlyKernelTest, MayReadWhatIsConstantBeforeItWaits) {
   }
 }
 
+TEST_F(EarlyKernelTest, MayCopyInBulkWhenItHasWaited) {
+  std::vector<int32_t> in(kThreads);
+  std::iota(in.begin(), in.end(), 1);
+  EXPECT_EQ(Run(kNone, &CopiesInBulk), in);
+}
+
 using EarlyKernelDeathTest = EarlyKernelTest;
 
 TEST_F(EarlyKernelDeathTest, FindsWhatIsTouchedTooSoon) {
@@ -223,6 +248,11 @@ TEST_F(EarlyKernelDeathTest, FindsWhatIsTouchedTooSoon) {
     EXPECT_DEATH(Run(fault), "touched memory that others write before WaitForEarlier");
   }
   EXPECT_DEATH(Run(kCopies), "copies what others write before WaitForEarlier");
+  // Also in a block that is not the first.
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    emulated::SeedSchedule(static_cast<uint64_t>(seed));
+    EXPECT_DEATH(Run(kCopies, &CopiesInBulk), "copies what others write before WaitForEarlier");
+  }
   EXPECT_DEATH(Run(kWritesConstant), "");
 }
 

@@ -39,6 +39,7 @@ void AwaitParity(ArrivalBarrier* barrier, uint32_t parity) {
   NoteProgress();
 }
 void StartBulkCopy(void* shared, const void* from, int bytes, ArrivalBarrier* barrier) {
+  CheckMayCopy(from);
   TheProxy().StartCopy(shared, from, bytes, barrier);
 }
 void FenceProxy() { TheProxy().Fence(); }

@@ -7,6 +7,9 @@ namespace tutti::kernels::cuda::emulated {
 void Yield();
 // Now and then lets the others run for so long that they may get far ahead, as a real GPU may.
 void Dawdle();
+// CHECKs that a copy which the running lane orders now may read from there: a kernel that may begin
+// early copies only what is constant before WaitForEarlier.
+void CheckMayCopy(const void* from);
 // A block in which no lane calls it any more waits for ever, and fails.
 void NoteProgress();
 // Whether the running lane has ordered its registers before the next group of Wgmma.
