@@ -76,8 +76,8 @@ absl::Status DecodeInnerScales(const Decoding& decoding, QuantMatrix* to) {
   to->group_of.assign(static_cast<size_t>(to->in), 0);
   // Packers round the scale of weights that are far smaller than the tensor's largest to 0.
   const std::span<const std::byte> codes = decoding.Find(QuantPart::kScales)->bytes;
-  to->inner.resize(codes.size());
-  std::memcpy(to->inner.data(), codes.data(), codes.size());
+  const auto* const first = reinterpret_cast<const uint8_t*>(codes.data());
+  to->inner.assign(first, first + codes.size());
   const auto bad =
       std::find_if(to->inner.begin(), to->inner.end(), [](uint8_t code) { return code >= 0x7F; });
   if (bad == to->inner.end()) return absl::OkStatus();
