@@ -12,6 +12,7 @@ import sys
 import tempfile
 import unittest
 
+import memory
 from harness import BINARIES, DEMO, TESTDATA, TUTTI, clean_environment, tutti
 
 COMMANDS = ["up", "generate", "chat", "status", "plan", "tokenize", "detokenize", "bench", "lookup", "drain"]
@@ -191,8 +192,8 @@ class Plan(unittest.TestCase):
         self.assertEqual(told["code"], 2, told)
         self.assertIn("weight_map has more tensors than the limit of 524288", told["stderr"])
         print(f"an index of 5,000,000 names: {told['seconds']:.1f} s, {told['kib'] / 1024:.0f} MiB")
-        # The text itself has 75 MiB; under a sanitizer memory is another's.
-        if "san" not in os.path.basename(BINARIES):
+        # The text itself has 75 MiB.
+        if memory.IS_OURS:
             self.assertLess(told["kib"], 400 * 1024)
 
     @unittest.skipUnless(TESTDATA, "TUTTI_TESTDATA is not set: no real configurations here")

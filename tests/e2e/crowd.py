@@ -14,14 +14,10 @@ import time
 
 from harness import Cluster, wait_until
 from http_client import Gateway
+from memory import resident
 
 CHAT = {"messages": [{"role": "user", "content": "What is 12 + 30?"}], "temperature": 0}
 CHATS = 100
-
-
-def resident(pid):
-    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS"))
 
 
 def open_connections(address, count, data=b""):

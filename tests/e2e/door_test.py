@@ -7,17 +7,13 @@ import unittest
 
 from harness import Cluster, running, wait_until
 from http2 import Connection, field
+from memory import resident
 
 GENERATE = "/tutti.v1.Inference/Generate"
 SAMPLING_4_TOKENS = field(6, b"\x08\x04")
 # Sampling with 20 log-probabilities, past the end of the text.
 SAMPLING_MUCH = field(6, b"\x68\x01\x88\x01\x14")
 MIB = 1 << 20
-
-
-def resident(pid):
-    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS"))
 
 
 class Door(unittest.TestCase):

@@ -21,9 +21,9 @@ import time
 
 import http_attackers
 from gateway_faults_test import Machines
-from gateway_test import resident
 from harness import PATIENCE_S, running, wait_until
 from http_client import Gateway, text_of
+from memory import resident
 from tls_test import Authority
 
 OPEN_SOURCE, KEYED_SOURCE, GREEDY_SOURCE = "127.0.0.3", "127.0.0.4", "127.0.0.2"

@@ -16,9 +16,9 @@ import unittest
 import urllib.error
 import urllib.request
 
-from gateway_test import resident
 from harness import BINARIES, DEMO, PATIENCE_S, clean_environment, tutti, wait_until
 from http_client import Gateway, text_of
+from memory import resident
 from tls_test import Authority
 
 COMPLETION = "/v1/completions"

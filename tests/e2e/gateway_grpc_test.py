@@ -19,6 +19,7 @@ from gateway_faults_test import STREAMS, Machines
 from harness import PATIENCE_S, SOURCE, clean_environment, running, tutti, wait_until
 from http2 import Connection, field
 from http_client import Gateway
+from memory import resident
 from tls_test import Authority
 
 sys.path.insert(0, os.path.join(SOURCE, "client", "python"))
@@ -53,11 +54,6 @@ LONG = {"text": "Tell me something: ", "sampling": {"max_tokens": 400, "ignore_e
 
 def as_is(value):
     return value
-
-
-def resident(pid):
-    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS"))
 
 
 class Caller:

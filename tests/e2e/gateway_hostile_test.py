@@ -10,9 +10,10 @@ import threading
 import time
 import unittest
 
-from gateway_test import GatewayTest, resident
+from gateway_test import GatewayTest
 from harness import PATIENCE_S, wait_until
 from http_client import text_of
+from memory import resident
 
 COMPLETION = "/v1/completions"
 STREAM = {"prompt": "Tell me something: ", "max_tokens": 60, "ignore_eos": True, "seed": 7}

@@ -12,9 +12,10 @@ import threading
 import time
 import unittest
 
-from gateway_test import GatewayTest, resident
+from gateway_test import GatewayTest
 from harness import PATIENCE_S, running, wait_until
 from http_attackers import forged
+from memory import resident
 
 COMPLETION = "/v1/completions"
 MIB = 1 << 20

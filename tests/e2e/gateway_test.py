@@ -10,16 +10,12 @@ import unittest
 
 from harness import BINARIES, Cluster, clean_environment, running, wait_until
 from http_client import Gateway, text_of
+from memory import resident
 
 CHAT, COMPLETION = "/v1/chat/completions", "/v1/completions"
 ASK = {"messages": [{"role": "user", "content": "What is 12 + 30?"}], "temperature": 0}
 LONG = {"prompt": "Tell me something: ", "ignore_eos": True, "seed": 7}
 MIB = 1 << 20
-
-
-def resident(pid):
-    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS"))
 
 
 class GatewayTest(unittest.TestCase):

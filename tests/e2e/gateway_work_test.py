@@ -10,9 +10,9 @@ import time
 import unittest
 
 from gateway_faults_test import COMPLETION, Machines
-from gateway_test import resident
 from harness import PATIENCE_S, Cluster, wait_until
 from http_client import Gateway
+from memory import resident
 from prometheus_text import parse
 
 MIB = 1 << 20
