@@ -80,7 +80,7 @@ class Follower {
 
 TemplateJson ReadCutObject(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r\n");
-  TemplateJson none(ordered_json(ordered_json::value_t::discarded));
+  TemplateJson none{ordered_json(ordered_json::value_t::discarded)};
   if (begin == std::string_view::npos || text[begin] != '{') return none;
   if (text.size() > kCutJsonBytesMax) return none;
   const Follower follower(text);
