@@ -12,6 +12,7 @@ import threading
 import time
 import unittest
 
+import memory
 from gateway_test import GatewayTest
 from harness import PATIENCE_S, running, wait_until
 from http_attackers import forged
@@ -165,6 +166,7 @@ class Shares(Callers):
         self.assertLess(took, 1)
 
 
+@unittest.skipUnless(memory.IS_OURS, "a sanitizer ends the process where memory is refused")
 class OutOfMemory(Callers):
     """A gateway with little room ends requests, and not itself."""
 
