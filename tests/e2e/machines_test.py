@@ -13,6 +13,7 @@ import time
 import unittest
 
 import machines
+import memory
 from harness import DEMO, tutti, wait_until
 from weights_link_test import split_checkpoint
 
@@ -130,7 +131,8 @@ class Machines(unittest.TestCase):
             shard, read = self.shard_bytes(stage), worker.bytes_read()
             print(f"{stage['worker']['worker_id']} has read {read} bytes, its shard has {shard}", file=sys.stderr)
             self.assertGreaterEqual(read, shard)
-            self.assertLess(read, shard + READ_BESIDE)
+            if memory.IS_OURS:  # a sanitizer reads the process's map again and again
+                self.assertLess(read, shard + READ_BESIDE)
         self.worker(4)
         wait_until(lambda: "node4" in str(self.status().get("idle_workers")), "the fifth stands by")
         workers[2].kill()
