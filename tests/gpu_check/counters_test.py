@@ -8,7 +8,7 @@ import counters  # noqa: E402
 
 NAMES = ('"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",'
          '"Section Name","Metric Name","Metric Unit","Metric Value"')
-WIDE = "void tutti::kernels::cuda::<unnamed>::WideProduct<1, tutti::kernels::cuda::<unnamed>::WideShape<256, 0>>(ProductArgs)"
+WIDE = "void unnamed>::WideProduct<1, unnamed>::WideShape<256, 0>>(ProductArgs)"
 
 
 def line(number, kernel, metric, value, grid="(132, 1, 1)"):

@@ -45,7 +45,8 @@ def rows(text):
             names = line
         elif names and len(line) == len(names) and line[0].isdigit():
             value = dict(zip(names, line))
-            row = found.setdefault(value["ID"], {"kernel": short(value["Kernel Name"]), "grid": value["Grid Size"].strip("()")})
+            # Its names have lost what stood before "unnamed".
+            row = found.setdefault(value["ID"], {"kernel": kernel_times.plain(value["Kernel Name"]).replace("unnamed>::", ""), "grid": value["Grid Size"].strip("()")})
             if value["Metric Name"] in METRICS and re.fullmatch(r"[\d.,]+", value["Metric Value"]):
                 row[METRICS[value["Metric Name"]]] = number(value["Metric Value"])
     for row in found.values():
@@ -54,11 +55,6 @@ def rows(text):
         if "MB from the L2 cache" in row:
             row["MB from the L2 cache"] /= 1e6
     return list(found.values())
-
-
-def short(name):
-    """Of ncu's name of a function."""
-    return kernel_times.plain(name.replace("(anonymous namespace)", "<unnamed>")).replace("<unnamed>::", "").replace("unnamed>::", "")
 
 
 def table(found):

@@ -33,7 +33,7 @@ COMMON = dict(architectures=["Qwen3ForCausalLM"], model_type="qwen3", head_dim=1
 HEAD_SCALE = 4
 # The loads measured: prompt tokens, sequences, output tokens, temperature. The first is the one that others are beside.
 LOADS = [(64, 1, 128, 0), (256, 8, 64, 0), (256, 64, 64, 0), (2048, 1, 16, 0), (8192, 1, 64, 0), (64, 1, 128, 0.7), (64, 1, 128, 3)]
-# Those whose kernels are counted: all sequences' rows of a decode step, and a prompt.
+# Those whose kernels are counted: 64 rows, as a decode step of so many sequences has them, and a long prompt.
 COUNTED = [(64, 1, 2), (2048, 1, 2)]
 # Rows of the products measured.
 FEW_ROWS = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256]
