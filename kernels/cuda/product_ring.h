@@ -19,7 +19,7 @@ inline int32_t RowPieces(int64_t rows) {
 // are never used.   REQUIRES: 0 < rows <= kLeafSumRows; not plain rows; of several leaves more than
 // kStreamRows
 //
-//   multiprocessors  of the device: as many blocks at most, or of the smallest twice as many
+//   multiprocessors  of the device: as many blocks at most, twice as many where rows are few
 void LaunchRingProduct(DType type, const ProductArgs& args, int32_t multiprocessors,
                        Launcher* launcher);
 
