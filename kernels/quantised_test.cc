@@ -150,7 +150,7 @@ class QuantisedTest : public KernelTest {
     const auto packed = *tested_->PackQuantised(source);
     for (const int64_t by_f32 : {0, 1}) {
       SetWay(*tested_, by_f32);
-      for (const int64_t rows : {1, 6, 17, 33, 75}) {
+      for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 17, 33, 75}) {
         if (rows > in.rows()) break;
         Matrix out(rows, packed->out_features(), DType::kF32, 1);
         tested_->MatMul(in.view().Rows(0, rows), *packed, out.view());

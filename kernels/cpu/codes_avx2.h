@@ -14,6 +14,7 @@ namespace tutti::kernels::cpu {
 namespace {
 
 struct Avx2Codes {
+  static constexpr bool kFromRegisters = false;
   // The two bytes of a bf16, by the lowest four bits of a byte.
   struct Table {
     __m256i low, high;
@@ -23,9 +24,9 @@ struct Avx2Codes {
   };
 
   template <CodeKind kKind, bool kZeros>
-  TUTTI_INLINE Table LoadTable() {
-    const CodeTable& table = TableOf<kKind, kZeros>();
-    return {Bytes(table.low), Bytes(table.high)};
+  TUTTI_INLINE void LoadTable(Table* table) {
+    const CodeTable& from = TableOf<kKind, kZeros>();
+    *table = {Bytes(from.low), Bytes(from.high)};
   }
   template <CodeKind kKind>
   TUTTI_INLINE Zeros LoadZeros(const uint8_t* zeros) {
@@ -77,7 +78,7 @@ struct Avx2Codes {
   }
 
   template <CodeKind kKind, bool kZeros>
-  TUTTI_INLINE void Line(const uint8_t* line, Table table, Zeros zeros, uint8_t* out,
+  TUTTI_INLINE void Line(const uint8_t* line, const Table& table, Zeros zeros, uint8_t* out,
                          int64_t pair_step) {
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half, line += 32, out += 32) {

@@ -13,13 +13,38 @@
 namespace tutti::kernels::cpu {
 namespace {
 
+// The values of e4m3 without their sign, as bf16: exact.
+struct E4m3Table {
+  alignas(64) uint16_t bf16[128];
+};
+constexpr E4m3Table MakeE4m3Table() {
+  E4m3Table table = {};
+  for (int i = 0; i < 128; ++i) {
+    const uint16_t least =
+        i % 8 == 0 ? 0 : static_cast<uint16_t>(Bf16OfEighths(8 * (i % 8)) - (9 << 7));
+    table.bf16[i] = i < 8 ? least : static_cast<uint16_t>((i << 4) + 0x3c00);
+  }
+  return table;
+}
+constexpr E4m3Table kE4m3Table = MakeE4m3Table();
+
 struct Avx512Codes {
-  using Table = __m512i;  // bf16, by the lowest five bits of a lane
-  using Zeros = __m512i;  // of 16 columns
+  // Lines may be multiplied from registers, a unit of bf16 at a time (quantised_few.h).
+  static constexpr bool kFromRegisters = true;
+  using Table = __m512i[4];  // bf16, 32 each, by the lowest bits of a lane: one, or for e4m3 four
+  using Zeros = __m512i;     // of 16 columns
+  using Words = __m512i;     // a line, and a unit
+
+  TUTTI_INLINE Words LoadWords(const uint8_t* line) { return _mm512_loadu_si512(line); }
 
   template <CodeKind kKind, bool kZeros>
-  TUTTI_INLINE Table LoadTable() {
-    return _mm512_loadu_si512(TableOf<kKind, kZeros>().bf16);
+  TUTTI_INLINE void LoadTable(Table* table) {
+    if constexpr (kKind == CodeKind::kE4m3) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) (*table)[i] = _mm512_loadu_si512(kE4m3Table.bf16 + 32 * i);
+    } else {
+      (*table)[0] = _mm512_loadu_si512(TableOf<kKind, kZeros>().bf16);
+    }
   }
   template <CodeKind kKind>
   TUTTI_INLINE Zeros LoadZeros(const uint8_t* zeros) {
@@ -29,11 +54,12 @@ struct Avx512Codes {
     if constexpr (kKind == CodeKind::kInt4) {
       return _mm512_or_si512(words, _mm512_slli_epi32(words, 16));
     }
-    return words;
+    return _mm512_castps_si512(
+        _mm512_add_ps(_mm512_cvtepi32_ps(words), _mm512_set1_ps(kIntegerBase)));
   }
   template <CodeKind kKind>
   TUTTI_INLINE Zeros UsualZeros() {
-    return _mm512_set1_epi32(128);
+    return _mm512_castps_si512(_mm512_set1_ps(kIntegerBase + 128));
   }
 
   // A line of codes of 8 bits as units of integers of 16 bits, less 128.
@@ -59,71 +85,73 @@ struct Avx512Codes {
                                              _mm512_set1_ps(0x1p-9f)));
   }
 
-  // Units `pair_step` bytes apart: four of codes of 4 bits, two of 8.
+  // The unit of pair kPair of a line: of four where codes have 4 bits, of two where 8.
+  template <CodeKind kKind, bool kZeros, int kPair>
+  TUTTI_INLINE __m512i Unit(__m512i words, const Table& table, Zeros zeros) {
+    if constexpr (kKind == CodeKind::kInt8) {
+      return Integers<kPair>(words, zeros);
+    } else if constexpr (kKind == CodeKind::kE4m3) {
+      return E4m3<kPair>(words, table);
+    } else {
+      __m512i codes = kPair == 0 ? words : _mm512_srli_epi16(words, 4 * kPair);
+      if constexpr (kZeros) {
+        codes = _mm512_sub_epi16(_mm512_and_si512(codes, _mm512_set1_epi16(15)), zeros);
+      }
+      const __m512i unit = _mm512_permutexvar_epi16(codes, table[0]);
+      return kKind == CodeKind::kNvfp4 ? Scaled(unit, zeros) : unit;
+    }
+  }
+
+  // Units `pair_step` bytes apart.
   template <CodeKind kKind, bool kZeros>
-  TUTTI_INLINE void Line(const uint8_t* line, Table table, Zeros zeros, uint8_t* out,
+  TUTTI_INLINE void Line(const uint8_t* line, const Table& table, Zeros zeros, uint8_t* out,
                          int64_t pair_step) {
     const __m512i words = _mm512_loadu_si512(line);
-    if constexpr (kKind == CodeKind::kInt4 || kKind == CodeKind::kE2m1) {
-      Nibbles<kZeros>(words, table, zeros, out);
-      Nibbles<kZeros>(_mm512_srli_epi16(words, 4), table, zeros, out + pair_step);
-      Nibbles<kZeros>(_mm512_srli_epi16(words, 8), table, zeros, out + 2 * pair_step);
-      Nibbles<kZeros>(_mm512_srli_epi16(words, 12), table, zeros, out + 3 * pair_step);
-    } else if constexpr (kKind == CodeKind::kNvfp4) {
-      Scaled(words, table, zeros, out);
-      Scaled(_mm512_srli_epi16(words, 4), table, zeros, out + pair_step);
-      Scaled(_mm512_srli_epi16(words, 8), table, zeros, out + 2 * pair_step);
-      Scaled(_mm512_srli_epi16(words, 12), table, zeros, out + 3 * pair_step);
-    } else if constexpr (kKind == CodeKind::kInt8) {
-      const __m512i byte = _mm512_set1_epi32(0xff);
-      Integers(_mm512_and_si512(words, byte), _mm512_and_si512(_mm512_srli_epi32(words, 16), byte),
-               zeros, out);
-      Integers(_mm512_and_si512(_mm512_srli_epi32(words, 8), byte), _mm512_srli_epi32(words, 24),
-               zeros, out + pair_step);
-    } else {
-      E4m3(_mm512_and_si512(words, _mm512_set1_epi16(0xff)), table, out);
-      E4m3(_mm512_srli_epi16(words, 8), table, out + pair_step);
+    _mm512_storeu_si512(out, Unit<kKind, kZeros, 0>(words, table, zeros));
+    _mm512_storeu_si512(out + pair_step, Unit<kKind, kZeros, 1>(words, table, zeros));
+    if constexpr (kKind != CodeKind::kInt8 && kKind != CodeKind::kE4m3) {
+      _mm512_storeu_si512(out + 2 * pair_step, Unit<kKind, kZeros, 2>(words, table, zeros));
+      _mm512_storeu_si512(out + 3 * pair_step, Unit<kKind, kZeros, 3>(words, table, zeros));
     }
   }
 
  private:
-  // The lowest four bits of each half of a word.
-  template <bool kZeros>
-  TUTTI_INLINE void Nibbles(__m512i codes, Table table, Zeros zeros, uint8_t* out) {
-    if constexpr (kZeros) {
-      codes = _mm512_sub_epi16(_mm512_and_si512(codes, _mm512_set1_epi16(15)), zeros);
-    }
-    _mm512_storeu_si512(out, _mm512_permutexvar_epi16(codes, table));
-  }
-  // The same by inner scales: products that are exact in bf16.
-  TUTTI_INLINE void Scaled(__m512i codes, Table table, Zeros inner, uint8_t* out) {
+  // Codes of 8 bits are the upper digits of floats from this one on.
+  static constexpr float kIntegerBase = 256;
+
+  // Products by inner scales, which are exact in bf16.
+  TUTTI_INLINE __m512i Scaled(__m512i unit, Zeros inner) {
     const __m512 scale = _mm512_castsi512_ps(inner);
-    const __m512i unit = _mm512_permutexvar_epi16(codes, table);
     const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
     const __m512 even = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(unit, 16)), scale);
     const __m512 odd = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_and_si512(unit, upper)), scale);
-    _mm512_storeu_si512(out, _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(even), 16),
-                                             _mm512_castps_si512(odd)));
+    return _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(even), 16),
+                           _mm512_castps_si512(odd));
   }
-  TUTTI_INLINE __m512i AsF32(__m512i codes, Zeros zeros) {
-    return _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_sub_epi32(codes, zeros)));
+  // kIntegerBase + code, less kIntegerBase + zero: of bits 15 to 22 of `words`.
+  TUTTI_INLINE __m512i AsF32(__m512i words, Zeros zeros) {
+    const __m512i code = _mm512_and_si512(words, _mm512_set1_epi32(0xff << 15));
+    const __m512i sum = _mm512_or_si512(code, _mm512_castps_si512(_mm512_set1_ps(kIntegerBase)));
+    return _mm512_castps_si512(_mm512_sub_ps(_mm512_castsi512_ps(sum), _mm512_castsi512_ps(zeros)));
   }
-  TUTTI_INLINE void Integers(__m512i even, __m512i odd, Zeros zeros, uint8_t* out) {
-    const __m512i low = _mm512_srli_epi32(AsF32(even, zeros), 16);
-    const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
-    _mm512_storeu_si512(out, _mm512_or_si512(low, _mm512_and_si512(AsF32(odd, zeros), upper)));
+  // Both have eight digits at most: the lower half of a float is zero.
+  template <int kPair>
+  TUTTI_INLINE __m512i Integers(__m512i words, Zeros zeros) {
+    const __m512i even = AsF32(_mm512_slli_epi32(words, 15 - 8 * kPair), zeros);
+    const __m512i odd = AsF32(_mm512_srli_epi32(words, 1 + 8 * kPair), zeros);
+    return _mm512_or_si512(_mm512_srli_epi32(even, 16), odd);
   }
-  // Halves of words that are codes. The exponent's bias is another, and where it is 0 the fraction
-  // is looked up: the lowest five bits are nothing else then.
-  TUTTI_INLINE void E4m3(__m512i codes, Table table, uint8_t* out) {
-    const __m512i magnitude = _mm512_and_si512(codes, _mm512_set1_epi16(0x7f));
-    const __m512i normal =
-        _mm512_add_epi16(_mm512_slli_epi16(magnitude, 4), _mm512_set1_epi16(0x3c00));
-    const __mmask32 least = _mm512_testn_epi16_mask(codes, _mm512_set1_epi16(0x78));
+  // Of each half of a word the lower or the upper byte.
+  template <int kPair>
+  TUTTI_INLINE __m512i E4m3(__m512i words, const Table& table) {
+    const __m512i codes = kPair == 0 ? words : _mm512_srli_epi16(words, 8);
+    const __mmask32 large = _mm512_test_epi16_mask(codes, _mm512_set1_epi16(0x40));
     const __m512i value =
-        _mm512_mask_blend_epi16(least, normal, _mm512_permutexvar_epi16(magnitude, table));
-    const __m512i sign = _mm512_slli_epi16(_mm512_and_si512(codes, _mm512_set1_epi16(0x80)), 8);
-    _mm512_storeu_si512(out, _mm512_or_si512(value, sign));
+        _mm512_mask_blend_epi16(large, _mm512_permutex2var_epi16(table[0], codes, table[1]),
+                                _mm512_permutex2var_epi16(table[2], codes, table[3]));
+    const __m512i sign = _mm512_set1_epi16(static_cast<int16_t>(0x8000));
+    const __m512i shifted = kPair == 0 ? _mm512_slli_epi16(words, 8) : words;
+    return _mm512_or_si512(value, _mm512_and_si512(shifted, sign));
   }
 };
 

@@ -40,6 +40,18 @@ TUTTI_INLINE void MulAddRows(typename S::F (&acc)[R][P], const typename S::F (&u
   }
 }
 
+// The same of rows that lie as Rows has them, `odd` elements on, by units in registers.
+template <class S, int R, int P, class Rows>
+TUTTI_INLINE void MulAddUnits(typename S::F (&acc)[R][P], const typename S::F (&unit)[P],
+                              const Rows& rows, int64_t odd) {
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+    const typename S::F x = S::Broadcast(rows.At(r) + odd);
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) S::MulAdd(x, unit[p], &acc[r][p]);
+  }
+}
+
 // f32 products for every stored type: k even, then k odd.
 template <class S, class Load>
 struct FmaFormat {
@@ -63,6 +75,17 @@ struct FmaFormat {
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) odd[p] = Load::template Odd<S>(unit[p]);
     MulAddRows<S>(acc, odd, a + 1, row_step);
+  }
+  // The same of units of bf16 in registers.
+  template <int R, int P, class Unit, class Rows>
+  TUTTI_INLINE void StepUnits(F (&acc)[R][P], const Unit (&unit)[P], const Rows& rows) {
+    F half[P];
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) half[p] = S::LowOf(unit[p]);
+    MulAddUnits<S>(acc, half, rows, 0);
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) half[p] = S::HighOf(unit[p]);
+    MulAddUnits<S>(acc, half, rows, 1);
   }
   // The even k alone: the odd one is neither read nor counted.
   template <int R, int P>
@@ -131,6 +154,15 @@ struct DotFormat {
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
       for (int p = 0; p < P; ++p) acc[r][p] = S::Dot(acc[r][p], a[r * row_step], unit[p]);
+    }
+  }
+  // The same of units in registers, and of rows that lie as Rows has them.
+  template <int R, int P, class Unit, class Rows>
+  TUTTI_INLINE void StepUnits(F (&acc)[R][P], const Unit (&unit)[P], const Rows& rows) {
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p) acc[r][p] = S::DotUnit(acc[r][p], *rows.At(r), unit[p]);
     }
   }
   template <int R, int P>
@@ -228,6 +260,16 @@ struct FlushedFormat {
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) even[p] = S::Bf16Low(unit[p]);
     MulAddRows<S>(acc, even, a, row_step);
+  }
+  template <int R, int P, class Unit, class Rows>
+  TUTTI_INLINE void StepUnits(F (&acc)[R][P], const Unit (&unit)[P], const Rows& rows) {
+    F half[P];
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) half[p] = S::HighOf(unit[p]);
+    MulAddUnits<S>(acc, half, rows, 1);
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) half[p] = S::LowOf(unit[p]);
+    MulAddUnits<S>(acc, half, rows, 0);
   }
 
   // The odd half of the pair is a product of zeros: it makes -0 to +0.

@@ -8,8 +8,11 @@ namespace {
 struct Avx512Bf16 : Avx512 {
   // acc[i] + a.high * w[i].high, then + a.low * w[i].low.
   TUTTI_INLINE F Dot(F acc, uint32_t a, const uint8_t* w) {
+    return DotUnit(acc, a, _mm512_loadu_si512(w));
+  }
+  TUTTI_INLINE F DotUnit(F acc, uint32_t a, __m512i unit) {
     const __m512i x = _mm512_set1_epi32(static_cast<int>(a));
-    return _mm512_dpbf16_ps(acc, (__m512bh)x, (__m512bh)_mm512_loadu_si512(w));
+    return _mm512_dpbf16_ps(acc, (__m512bh)x, (__m512bh)unit);
   }
   TUTTI_INLINE F DotEven(F acc, uint32_t a, const uint8_t* w) {
     const __m512i low = _mm512_set1_epi32(0xffff);

@@ -62,17 +62,41 @@ TUTTI_INLINE void Accumulate(typename Format::F (&acc)[R][P], const uint8_t* w, 
   }
 }
 
+// Sums of a piece that go on from where memory has them, or are the first of their leaf.
+struct KeptSums {
+  bool first;
+
+  template <class S>
+  [[gnu::always_inline]] typename S::F Begin(const float* acc) const {
+    return first ? S::Zero() : S::Load(acc);
+  }
+  // To acc [R][64].
+  template <class S, int R, int P>
+  [[gnu::always_inline]] void End(const typename S::F (&sum)[R][P], float* acc) const {
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p) S::Store(acc + r * kMatMulGroupColumns + 16 * p, sum[r][p]);
+    }
+  }
+  // Of the columns from panel `panel` on.
+  [[gnu::always_inline]] KeptSums From(int64_t panel) const {
+    (void)panel;
+    return *this;
+  }
+};
+
 // One tile of R rows by P panels over `pairs` pairs; `acc` [R][64].
-template <class Format, bool kAhead, int R, int P>
+template <class Format, bool kAhead, int R, int P, class Sums>
 [[gnu::noinline]] static void RunTile(const uint8_t* w, const typename Format::A* a, int64_t pairs,
-                                      bool first, float* acc, Ahead ahead) {
+                                      Sums sums, float* acc, Ahead ahead) {
   using S = typename Format::Simd;
   typename Format::F sum[R][P];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) {
-      sum[r][p] = first ? S::Zero() : S::Load(acc + r * kMatMulGroupColumns + 16 * p);
+      sum[r][p] = sums.template Begin<S>(acc + r * kMatMulGroupColumns + 16 * p);
     }
   }
   uint32_t state = 0;
@@ -80,11 +104,7 @@ template <class Format, bool kAhead, int R, int P>
   Accumulate<Format, kAhead>(sum, w, kMatMulGroupUnits * Format::kUnitBytes, a, Format::kPerPair,
                              R * Format::kPerPair, pairs, ahead);
   Format::Chains::End(sum, state);
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) S::Store(acc + r * kMatMulGroupColumns + 16 * p, sum[r][p]);
-  }
+  sums.template End<S>(sum, acc);
 }
 
 // Whether a product reads each group once, from its first byte to its last, keeping every
@@ -95,23 +115,24 @@ TUTTI_INLINE bool Streams(int64_t rows, int64_t tiles) {
 }
 
 // What the tiles of a piece have in common.
+template <class Sums>
 struct Piece {
   int64_t pairs;  // whole blocks of a format that has them, but for a leaf's last
-  bool first;     // of its leaf
+  Sums sums;
   int64_t tiles;
   int64_t ahead_bytes;  // ProductTuning's
 };
 
 // Tile `tile`, R rows by a whole group.
-template <class Format, int R>
-static void RunTileRow(const uint8_t* w, const typename Format::A* a, Piece piece, int64_t tile,
-                       float* acc) {
+template <class Format, int R, class Sums>
+static void RunTileRow(const uint8_t* w, const typename Format::A* a, Piece<Sums> piece,
+                       int64_t tile, float* acc) {
   constexpr int P = Format::Simd::Panels(R);
   constexpr int64_t kPairBytes = kMatMulGroupUnits * Format::kUnitBytes;
   if (piece.ahead_bytes == kAheadOff) {
     for (int panel = 0; panel < kMatMulGroupUnits; panel += P) {
-      RunTile<Format, false, R, P>(w + panel * Format::kUnitBytes, a, piece.pairs, piece.first,
-                                   acc + 16 * panel, {});
+      RunTile<Format, false, R, P>(w + panel * Format::kUnitBytes, a, piece.pairs,
+                                   piece.sums.From(panel), acc + 16 * panel, {});
     }
     return;
   }
@@ -121,14 +142,14 @@ static void RunTileRow(const uint8_t* w, const typename Format::A* a, Piece piec
   const int64_t run = piece.pairs * (P * Format::kUnitBytes / 64) * ahead.step;
   ahead.at += tile * (kMatMulGroupUnits / P) * run;
   for (int panel = 0; panel < kMatMulGroupUnits; panel += P, ahead.at += run) {
-    RunTile<Format, true, R, P>(w + panel * Format::kUnitBytes, a, piece.pairs, piece.first,
-                                acc + 16 * panel, ahead);
+    RunTile<Format, true, R, P>(w + panel * Format::kUnitBytes, a, piece.pairs,
+                                piece.sums.From(panel), acc + 16 * panel, ahead);
   }
 }
 
-template <class Format>
-static void RunTileRows(int64_t rows, const uint8_t* w, const typename Format::A* a, Piece piece,
-                        int64_t tile, float* acc) {
+template <class Format, class Sums>
+static void RunTileRows(int64_t rows, const uint8_t* w, const typename Format::A* a,
+                        Piece<Sums> piece, int64_t tile, float* acc) {
   switch (rows) {
     case 1:
       return RunTileRow<Format, 1>(w, a, piece, tile, acc);
@@ -161,7 +182,7 @@ static void RunLeaf(const MatMulJob& job, const uint8_t* group, int64_t leaf, Ro
   int64_t pair = begin;
   do {  // at least once: an empty leaf is a sum of nothing, and must be written as such
     const int64_t pairs = end - pair < most ? end - pair : most;
-    const Piece piece = {pairs, pair == begin, block.tiles, job.tuning.ahead_bytes};
+    const Piece<KeptSums> piece = {pairs, {pair == begin}, block.tiles, job.tuning.ahead_bytes};
     for (int64_t tile = 0; tile < block.tiles; ++tile) {
       const RowTile t = TileOf(block, tile);
       const A* a = packed + (t.begin * total + pair * t.rows) * Format::kPerPair;
@@ -189,7 +210,7 @@ static void RunLeafInTurns(const MatMulJob& job, const uint8_t* group, int64_t c
   int64_t pair = begin;
   do {  // at least once, as in RunLeaf
     const int64_t pairs = end - pair < kTurnPairs ? end - pair : kTurnPairs;
-    const Piece piece = {pairs, pair == begin, 1, job.tuning.ahead_bytes};
+    const Piece<KeptSums> piece = {pairs, {pair == begin}, 1, job.tuning.ahead_bytes};
     for (int64_t g = 0; g < count; ++g) {
       RunTileRows<Format>(block.rows, group + (g * total + pair) * kPairBytes,
                           packed + pair * block.rows * Format::kPerPair, piece, 0,

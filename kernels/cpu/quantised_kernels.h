@@ -1,51 +1,20 @@
 // Matrix products over codes: a piece of a strip becomes bf16 in the first cache, and is
-// multiplied there as any weight is; each strip's sums are then added with their scales.
+// multiplied there as any weight is, or for few rows in registers (quantised_few.h); each strip's
+// sums are then added with their scales.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/quantised_few.h"
+#include "kernels/cpu/quantised_strip.h"
 #include "kernels/limits.h"
 
 namespace tutti::kernels::cpu {
 
-inline constexpr int64_t kQuantisedLineBytes = 64;
 // Of scratch: a piece as units of bf16.
 inline constexpr int64_t kQuantisedPanelFloats = kQuantisedPiecePairs * kMatMulGroupColumns;
-
-TUTTI_INLINE int64_t QuantisedLinePairs(CodeKind kind) {
-  return kind == CodeKind::kInt8 || kind == CodeKind::kE4m3 ? 2 : 4;
-}
-
-// Of an inner scale.
-inline constexpr int64_t kInnerPairs = 8;
-inline constexpr int64_t kInnerLines = 2;
-
-// What lies in a strip of a group.
-struct QuantisedStrip {
-  const uint8_t* scales;
-  const uint8_t* zeros;  // null: none
-  const uint8_t* inner;  // null: none
-  const uint8_t* codes;
-  int64_t pairs;
-};
-TUTTI_INLINE QuantisedStrip QuantisedStripAt(const QuantisedJob& job, const uint8_t* group,
-                                             int64_t strip) {
-  const uint8_t* at = group + job.strip_at[strip];
-  QuantisedStrip found = {};
-  found.pairs = job.rows.leaf_pair_begin[strip + 1] - job.rows.leaf_pair_begin[strip];
-  found.scales = at;
-  at += kMatMulGroupColumns * (job.scale_type == DType::kF32 ? 4 : 2);
-  found.zeros = job.has_zeros ? at : nullptr;
-  if (job.has_zeros) at += kMatMulGroupColumns;
-  if (job.kind == CodeKind::kNvfp4) {
-    found.inner = at;
-    at += found.pairs / kInnerPairs * kMatMulGroupColumns;
-  }
-  found.codes = at;
-  return found;
-}
 
 // Where the units of a pair go, and those of the next.
 struct QuantisedTarget {
@@ -59,7 +28,8 @@ struct QuantisedTarget {
 template <class Codes, CodeKind kKind, bool kZeros, int kUnits>
 TUTTI_INLINE void ExpandLines(const uint8_t* codes, int64_t lines, const uint8_t* beside,
                               QuantisedTarget to, int64_t ahead) {
-  const typename Codes::Table table = Codes::template LoadTable<kKind, kZeros>();
+  typename Codes::Table table;
+  Codes::template LoadTable<kKind, kZeros>(&table);
   typename Codes::Zeros zero[kUnits];
 #pragma GCC unroll 4
   for (int unit = 0; unit < kUnits; ++unit) {
@@ -139,13 +109,6 @@ static void ExpandIntegers(const QuantisedStrip& strip, int64_t begin, int64_t p
   }
 }
 
-template <class S>
-TUTTI_INLINE typename S::F LoadScales(const uint8_t* scales, DType type, int64_t column) {
-  if (type == DType::kBF16) return S::LoadBf16(reinterpret_cast<const uint16_t*>(scales) + column);
-  if (type == DType::kF16) return S::LoadF16(reinterpret_cast<const uint16_t*>(scales) + column);
-  return S::Load(reinterpret_cast<const float*>(scales) + column);
-}
-
 // acc = fma(part, scale, acc) of `rows` rows by kColumns columns, rows `stride` floats apart in
 // both; from +0 on where it is the leaf's first strip.
 template <class S, int kColumns>
@@ -180,32 +143,46 @@ TUTTI_INLINE void ScaleIntegers(const float* part, const float* row_scales, cons
   }
 }
 
-// The sums of one strip for a block of rows, to part [rows][64].
+// One strip for a block of rows. Its sums are kept in part [rows][64] until they are whole, and
+// added to acc [rows][64] then; but those of integers, which stay in part.
 template <class Format>
 static void MultiplyStrip(const QuantisedJob& job, const QuantisedStrip& strip, int64_t first_pair,
-                          RowBlock block, uint8_t* panel, float* part) {
+                          RowBlock block, bool first, uint8_t* panel, float* part, float* acc) {
   using A = typename Format::A;
   using S = typename Format::Simd;
   constexpr int64_t kPairBytes = kMatMulGroupUnits * Format::kUnitBytes;
   const int64_t total = job.rows.leaf_pair_begin[job.rows.leaves];
   const A* packed =
       static_cast<const A*>(job.rows.packed_in) + block.begin * total * Format::kPerPair;
+  if constexpr (kFromRegisters<Format>) {
+    if (block.tiles <= kFewRowsTiles) {
+      return FewRows<Format>(job, strip, first_pair, block, first, packed, acc);
+    }
+  }
   const QuantisedTarget to = {panel, kPairBytes, Format::kUnitBytes};
+  const int64_t ahead = job.rows.tuning.ahead_bytes == kAheadOff ? 0 : kQuantisedAheadBytes;
   for (int64_t begin = 0; begin < strip.pairs; begin += kQuantisedPiecePairs) {
     const int64_t left = strip.pairs - begin;
     const int64_t pairs = left < kQuantisedPiecePairs ? left : kQuantisedPiecePairs;
-    const int64_t ahead = job.rows.tuning.ahead_bytes == kAheadOff ? 0 : kQuantisedAheadBytes;
+    const auto tiles = [&](auto sums, float* to_sums) {
+      const Piece<decltype(sums)> piece = {pairs, sums, block.tiles, kAheadOff};
+      for (int64_t tile = 0; tile < block.tiles; ++tile) {
+        const RowTile t = TileOf(block, tile);
+        const A* a = packed + (t.begin * total + (first_pair + begin) * t.rows) * Format::kPerPair;
+        RunTileRows<Format>(t.rows, panel, a, piece, tile, to_sums + t.begin * kMatMulGroupColumns);
+      }
+    };
     if constexpr (kOfIntegers<Format>) {
       ExpandIntegers<typename S::Codes>(strip, begin, pairs, to, ahead);
+      tiles(KeptSums{begin == 0}, part);
     } else {
       ExpandCodes<typename S::Codes, kMatMulGroupUnits>(job.kind, strip, begin, pairs, 0, to,
                                                         ahead);
-    }
-    const Piece piece = {pairs, begin == 0, block.tiles, kAheadOff};
-    for (int64_t tile = 0; tile < block.tiles; ++tile) {
-      const RowTile t = TileOf(block, tile);
-      const A* a = packed + (t.begin * total + (first_pair + begin) * t.rows) * Format::kPerPair;
-      RunTileRows<Format>(t.rows, panel, a, piece, tile, part + t.begin * kMatMulGroupColumns);
+      if (left > pairs) {
+        tiles(KeptSums{begin == 0}, part);
+      } else {
+        tiles(ScaledSums{strip.scales, job.scale_type, first, begin == 0 ? 0 : part - acc}, acc);
+      }
     }
   }
 }
@@ -232,13 +209,11 @@ static void QuantisedGroups(const QuantisedJob& job, int64_t group_begin, int64_
         }
         for (int64_t s = first; s < job.leaf_strip[leaf + 1]; ++s) {
           const QuantisedStrip strip = QuantisedStripAt(job, group, s);
-          MultiplyStrip<Format>(job, strip, job.rows.leaf_pair_begin[s], block, panel, part);
+          MultiplyStrip<Format>(job, strip, job.rows.leaf_pair_begin[s], block, s == first, panel,
+                                part, acc);
           if constexpr (kOfIntegers<Format>) {
             ScaleIntegers<S>(part, job.row_scales + block.begin, strip.scales, job.scale_type,
                              block.rows, acc);
-          } else {
-            AddScaled<S, kMatMulGroupColumns>(part, strip.scales, job.scale_type, block.rows,
-                                              s == first, acc);
           }
         }
         if (job.leaves > 1) AddLeaf<S>(leaf, floats, stride, acc, levels);

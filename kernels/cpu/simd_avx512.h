@@ -114,12 +114,13 @@ struct Avx512 {
     _mm512_storeu_pd(p + 8, sum.part[1]);
   }
 
-  TUTTI_INLINE F Bf16Low(const uint8_t* p) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
-  }
-  TUTTI_INLINE F Bf16High(const uint8_t* p) {
+  TUTTI_INLINE F Bf16Low(const uint8_t* p) { return LowOf(_mm512_loadu_si512(p)); }
+  TUTTI_INLINE F Bf16High(const uint8_t* p) { return HighOf(_mm512_loadu_si512(p)); }
+  // Of a unit in a register, the even k and the odd ones.
+  TUTTI_INLINE F LowOf(__m512i unit) { return _mm512_castsi512_ps(_mm512_slli_epi32(unit, 16)); }
+  TUTTI_INLINE F HighOf(__m512i unit) {
     const __m512i mask = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
-    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), mask));
+    return _mm512_castsi512_ps(_mm512_and_si512(unit, mask));
   }
   TUTTI_INLINE F LoadBf16(const uint16_t* p) {
     const __m512i words =

@@ -128,6 +128,7 @@ inline __m256i F32ToF16(simde__m512 x) {
 #define _mm512_add_epi16 simde_mm512_add_epi16
 #define _mm512_mask_blend_epi16 simde_mm512_mask_blend_epi16
 #define _mm512_permutexvar_epi16 simde_mm512_permutexvar_epi16
+#define _mm512_permutex2var_epi16 simde_mm512_permutex2var_epi16
 #define _mm512_set1_epi16 simde_mm512_set1_epi16
 #define _mm512_slli_epi16 simde_mm512_slli_epi16
 #define _mm512_srli_epi16 simde_mm512_srli_epi16
@@ -171,5 +172,6 @@ inline __m256i F32ToF16(simde__m512 x) {
 #define _mm512_max_epi32 simde_mm512_max_epi32
 #define _mm512_sllv_epi32 simde_mm512_sllv_epi32
 #define _mm512_test_epi32_mask simde_mm512_test_epi32_mask
+#define _mm512_test_epi16_mask simde_mm512_test_epi16_mask
 #define _mm512_testn_epi32_mask(a, b) \
   simde_mm512_cmpeq_epi32_mask(simde_mm512_and_si512(a, b), simde_mm512_setzero_si512())
