@@ -304,6 +304,27 @@ std::string TextOf(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// A tensor's elements, of any type that is computed in.
+std::vector<float> ElementsOf(const model::Checkpoint& checkpoint, const std::string& name) {
+  const auto bytes = checkpoint.Read(name);
+  CHECK(bytes.ok()) << bytes.status();
+  const auto type = model::ComputeType(checkpoint.Find(name)->dtype);
+  CHECK(type.has_value()) << name;
+  const size_t element = static_cast<size_t>(DTypeBytes(*type));
+  std::vector<float> values(bytes->size() / element);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::byte* const at = bytes->data() + i * element;
+    if (*type == DType::kF32) {
+      std::memcpy(&values[i], at, sizeof(float));
+      continue;
+    }
+    uint16_t half = 0;
+    std::memcpy(&half, at, sizeof(half));
+    values[i] = *type == DType::kF16 ? kernels::F16ToF32(half) : kernels::Bf16ToF32(half);
+  }
+  return values;
+}
+
 }  // namespace
 
 QuantisedCopy MakeQuantisedCopy(const std::string& from, const json& quantization,
@@ -318,10 +339,7 @@ QuantisedCopy MakeQuantisedCopy(const std::string& from, const json& quantizatio
   CheckpointFile codes, plain;
   uint64_t seed = 1;
   for (const model::CheckpointTensor& tensor : model::ListCheckpointTensors(*config)) {
-    const auto bytes = (*checkpoint)->Read(tensor.name);
-    CHECK(bytes.ok()) << bytes.status();
-    std::vector<float> values(bytes->size() / sizeof(float));
-    std::memcpy(values.data(), bytes->data(), bytes->size());
+    const std::vector<float> values = ElementsOf(**checkpoint, tensor.name);
     const bool matrix =
         (model::UsualQuantisedRoles() >> static_cast<unsigned>(tensor.role) & 1) != 0 &&
         std::find(left_plain.begin(), left_plain.end(), tensor.role) == left_plain.end();

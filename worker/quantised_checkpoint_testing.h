@@ -15,10 +15,10 @@ struct QuantisedCopy {
   std::string plain;  // f32, of the same numbers
 };
 
-// `from`: a folder with a checkpoint in f32. `quantization`: its quantization_config, in which
-// "group_size" and the like must divide what the model has. Both folders lie below `to`. The copies
-// compute in `dtype`, a name as config.json has them. `left_plain`: roles of which no codes are
-// made.
+// `from`: a folder with a checkpoint in f32, f16 or bf16. `quantization`: its quantization_config,
+// in which "group_size" and the like must divide what the model has. Both folders lie below `to`.
+// The copies compute in `dtype`, a name as config.json has them. `left_plain`: roles of which no
+// codes are made.
 QuantisedCopy MakeQuantisedCopy(const std::string& from, const nlohmann::json& quantization,
                                 const std::string& to, const std::string& dtype = "float32",
                                 std::initializer_list<model::Role> left_plain = {});
