@@ -50,10 +50,7 @@ void StageWorker::OnCoordinatorFrame(v1::Frame frame) {
     case v1::Frame::kAssignShard:
       return Assign(epoch, std::move(*frame.mutable_assign_shard()));
     case v1::Frame::kRelease:
-      ForgetEpoch();
-      ForgetShard();
-      kept_ = KeptRows();
-      return;
+      return Release();
     case v1::Frame::kVocabulary: {
       if (!status_.ok()) return;
       const absl::Status status =
@@ -127,9 +124,9 @@ void StageWorker::Assign(Epoch epoch, v1::AssignShard shard) {
   if (status.ok()) status = Load(shard_);
   if (absl::IsAborted(status)) return Stop(status);
   if (!status.ok()) {
-    return Fail(
-        Annotate(status, absl::StrCat("loading layers ", shard_.first_layer(), " to ",
-                                      shard_.first_layer() + int64_t{shard_.num_layers()} - 1)));
+    const int64_t last = shard_.first_layer() + int64_t{shard_.num_layers()} - 1;
+    status = Annotate(status, absl::StrCat("loading layers ", shard_.first_layer(), " to ", last));
+    return Fail(status, absl::IsInvalidArgument(status) || absl::IsUnimplemented(status));
   }
   const bool goes_on = GoOnWithKv();
   StartServing();
@@ -384,10 +381,11 @@ void StageWorker::Stop(const absl::Status& status) {
 }
 
 // Reports the reason and stops: the shard's fate is up to the coordinator.
-void StageWorker::Fail(const absl::Status& status) {
+void StageWorker::Fail(const absl::Status& status, bool lasting) {
   Stop(status);
   v1::Frame frame = NewFrame();
   frame.mutable_failure()->set_message(status.ToString());
+  frame.mutable_failure()->set_lasting(lasting);
   outbox_->ToCoordinator(std::move(frame));
 }
 

@@ -135,8 +135,14 @@ class StageWorker {
   v1::Frame NewActivation(int32_t first_row, int32_t rows) const;
   void SendDone(uint64_t step, const StepTimes& times);
   void FillResult(uint64_t step, v1::StepResult* result);
+  void Release() {
+    ForgetEpoch();
+    ForgetShard();
+    kept_ = KeptRows();
+  }
   void Stop(const absl::Status& status);
-  void Fail(const absl::Status& status);
+  // `lasting`: loading the same shard again would end so, too.
+  void Fail(const absl::Status& status, bool lasting = false);
   v1::Frame NewFrame() const;
   static void Count(int64_t bytes, v1::LinkCounters* counters);
   bool is_first() const { return shard_.stage() == 0; }
