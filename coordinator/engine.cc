@@ -233,6 +233,9 @@ absl::Status Engine::HandleFailure(const Worker& worker, const v1::Failure& fail
     EndLink(replica, *link);
     return absl::OkStatus();
   }
+  if (failure.lasting() && replica->pipeline.state() == Pipeline::State::kLoading) {
+    cannot_load_ = absl::StrCat(replica->pipeline.Describe(worker), ": ", failure.message());
+  }
   if (!replica->pipeline.WaitsForRank(worker)) {
     return absl::AbortedError(absl::StrCat("it failed: ", failure.message()));
   }

@@ -180,6 +180,8 @@ class Engine {
   Spares spares_;
   Retiring retiring_;
   SlowPlaces slow_places_;
+  // What no worker can load, by the last that tried; empty: nothing, or something has served since.
+  std::string cannot_load_;
   uint64_t stale_frames_ = 0;
   bool draining_ = false;
 

@@ -96,6 +96,32 @@ TEST_F(EngineFaultsTest, AWorkerThatFailsToLoadIsNotTriedInATightLoop) {
   EXPECT_LE(attempts_, 12) << "pauses double up to 16 s";
 }
 
+// Status tells it for as long as nothing has served, so that `tutti up` need not try for ever.
+TEST_F(EngineFaultsTest, WhatNoWorkerCanLoadIsTold) {
+  Start(TinyEngineOptions(2));
+  Join(1, "w1");
+  Join(2, "w2");
+  Turn();
+  for (const bool lasting : {false, true}) {
+    v1::Frame failure;
+    failure.set_epoch(epoch());
+    failure.mutable_failure()->set_message("a scale is nan");
+    failure.mutable_failure()->set_lasting(lasting);
+    Send(lasting ? 3 : 2, failure);
+    EXPECT_EQ(Status().cannot_load(), lasting ? "worker w2 (stage 1): a scale is nan" : "");
+    now_ += std::chrono::minutes(1);
+    Beat(1, 0);
+    Join(lasting ? 4 : 3, "w2");
+    Turn();
+  }
+  Ready(1);
+  EXPECT_NE(Status().cannot_load(), "");
+  Ready(4);
+  Turn();
+  EXPECT_TRUE(Status().serving()) << Status().why_not_serving();
+  EXPECT_EQ(Status().cannot_load(), "");
+}
+
 // It crashes of its shard each time: the link closes while it loads.
 TEST_F(EngineFaultsTest, AWorkerThatCrashesWhenItLoadsPauses) {
   Start(TinyEngineOptions(1));

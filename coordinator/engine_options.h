@@ -47,6 +47,8 @@ struct EngineOptions {
   // No pipeline serves before what its workers read has been compared with the digests that a
   // CheckpointDigested brings (shard_check.h).
   bool compare_checkpoint = false;
+  // A worker whose shard takes other bytes than planned is refused.
+  bool compare_memory = false;
   int32_t block_size = 16;  // KV slots per block
   bool enable_prefix_caching = true;
   // --partial-recompute: what stages have kept of their K/V when another is lost is not computed

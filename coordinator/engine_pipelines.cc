@@ -27,6 +27,7 @@ absl::Status Engine::HandleProbeDone(Worker* worker, uint64_t step) {
   Pipeline& pipeline = replica->pipeline;
   TUTTI_RETURN_IF_ERROR(pipeline.OnProbeDone(worker, step, now_));
   if (!replica->serving()) return absl::OkStatus();
+  cannot_load_.clear();
   const std::vector<std::string> ids = pipeline.WorkerIds();
   for (const std::string& id : ids) fleet_.faults()->OnServing(id);
   for (const PipelineLinks::Link& link : pipeline.links().all()) {

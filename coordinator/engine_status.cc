@@ -19,6 +19,7 @@ void Engine::FillStatus(Instant now, v1::GetStatusResponse* status) const {
   status->set_serving(AnyServing());
   if (AnyServing() || IsAwaited()) status->set_degraded(WhyNotWhole());
   status->set_why_not_serving(WhyNotServing());
+  status->set_cannot_load(cannot_load_);
   v1::RequestCounters* const counters = status->mutable_requests();
   for (const auto& replica : replicas_) {
     replica->FillStatus(now, status->add_pipelines());

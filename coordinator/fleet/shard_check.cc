@@ -8,6 +8,11 @@
 
 namespace tutti::coordinator {
 
+int64_t PlannedKeptRowBytes(const EngineOptions& options, const v1::AssignShard& assigned) {
+  return int64_t{assigned.kept_blocks()} * assigned.block_size() * options.model.hidden_size *
+         DTypeBytes(options.model.residual_dtype());
+}
+
 void ShardCheck::HandleDigests(const CheckpointDigested& event) {
   digests_ = event.digests;
   why_not_ = event.why_not;
@@ -28,6 +33,29 @@ absl::Status ShardCheck::Compare(const placement::StagePlacement& stage, int32_t
                             .has_embedding = stage.has_embedding,
                             .has_head = stage.has_head},
                            static_cast<int>(stage.ranks.size()), rank, runs);
+}
+
+absl::Status ShardCheck::CompareMemory(const placement::RankPlacement& planned,
+                                       const v1::AssignShard& assigned,
+                                       const v1::ShardReady& ready) const {
+  if (!options_->compare_memory) return absl::OkStatus();
+  const struct {
+    const char* what;
+    int64_t planned, held;
+  } kinds[] = {
+      {"weights", planned.weight_bytes, ready.weight_bytes()},
+      {"the KV cache", planned.kv_bytes, ready.kv_bytes()},
+      {"the work space of a step", planned.activation_bytes, ready.activation_bytes()},
+      {"rows for the stage after", PlannedKeptRowBytes(*options_, assigned),
+       ready.kept_row_bytes()},
+  };
+  for (const auto& kind : kinds) {
+    if (kind.held == kind.planned) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "it holds ", kind.held, " bytes of ", kind.what, " where ", kind.planned,
+        " were planned; builds or checkpoints differ, or one of both programs counts wrongly"));
+  }
+  return absl::OkStatus();
 }
 
 void ShardCheck::Refuse(const Worker& worker, const absl::Status& why, Instant now,

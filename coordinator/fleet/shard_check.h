@@ -1,5 +1,5 @@
-// Whether the workers of a pipeline have read the checkpoint that the coordinator has, and which
-// workers have to stay away for a while because they had not.
+// Whether the workers of a pipeline have read the checkpoint that the coordinator has, and hold the
+// bytes that were planned, and which workers have to stay away for a while because they do not.
 //
 // The coordinator's own digests come while it starts; until then nothing that a worker read can be
 // compared, and no pipeline serves. Without EngineOptions::compare_checkpoint everything agrees.
@@ -24,6 +24,9 @@
 
 namespace tutti::coordinator {
 
+// Bytes that a shard takes as planned for the rows that it keeps for the stage after.
+int64_t PlannedKeptRowBytes(const EngineOptions& options, const v1::AssignShard& assigned);
+
 class ShardCheck {
  public:
   // REQUIRES: `options` outlives this
@@ -40,8 +43,12 @@ class ShardCheck {
   absl::Status Compare(const placement::StagePlacement& stage, int32_t rank,
                        const v1::ShardReady& ready) const;
 
-  // A worker that read other bytes lets go of its shard, and may not join for a while, longer every
-  // time. The caller loses it.
+  // INVALID_ARGUMENT: the shard takes other bytes than planned: of which kind, and how many.
+  absl::Status CompareMemory(const placement::RankPlacement& planned,
+                             const v1::AssignShard& assigned, const v1::ShardReady& ready) const;
+
+  // A worker that read other bytes, or holds another number of them, lets go of its shard, and may
+  // not join for a while, longer every time. The caller loses it.
   void Refuse(const Worker& worker, const absl::Status& why, Instant now,
               std::vector<Action>* actions);
   // FAILED_PRECONDITION: it is barred; why, and for how long.

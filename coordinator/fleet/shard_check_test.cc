@@ -167,6 +167,56 @@ TEST_F(ShardCheckTest, AWorkerThatDoesNotSayWhatItReadIsRefused) {
               HasSubstr("does not say what it read"));
 }
 
+// The plan is a proof: whoever holds another number of bytes than planned does not serve.
+TEST_F(ShardCheckTest, AWorkerThatHoldsOtherBytesThanPlannedIsRefusedByName) {
+  options_.compare_checkpoint = false;
+  options_.compare_memory = true;
+  const auto planned = [&](uint64_t link) {
+    const v1::StageStatus stage = Status().pipelines(0).stages(static_cast<int>(link) - 1);
+    v1::Frame frame;
+    frame.set_epoch(epoch());
+    v1::ShardReady* const ready = frame.mutable_shard_ready();
+    ready->set_weight_bytes(stage.predicted().weights());
+    ready->set_kv_bytes(stage.predicted().kv());
+    ready->set_activation_bytes(stage.predicted().activations());
+    ready->set_kept_row_bytes(stage.predicted().kept_rows());
+    return frame;
+  };
+  const std::pair<const char*, void (*)(v1::ShardReady*)> wrongs[] = {
+      {"bytes of weights where",
+       [](v1::ShardReady* ready) { ready->set_weight_bytes(ready->weight_bytes() + 1); }},
+      {"bytes of the KV cache where",
+       [](v1::ShardReady* ready) { ready->set_kv_bytes(ready->kv_bytes() - 1); }},
+      {"bytes of the work space of a step where",
+       [](v1::ShardReady* ready) { ready->set_activation_bytes(0); }},
+      {"bytes of rows for the stage after where",
+       [](v1::ShardReady* ready) { ready->set_kept_row_bytes(ready->kept_row_bytes() + 1); }}};
+  for (const auto& [words, change] : wrongs) {
+    SCOPED_TRACE(words);
+    Begin(2);
+    Send(1, planned(1));
+    v1::Frame wrong = planned(2);
+    change(wrong.mutable_shard_ready());
+    actions_.clear();
+    Send(2, wrong);
+    Turn();
+    const auto closed = ActionsOf<CloseWorker>();
+    ASSERT_EQ(closed.size(), 1u);
+    EXPECT_EQ(closed[0].link, LinkKey(2));
+    EXPECT_THAT(std::string(closed[0].reason.message()), HasSubstr(words));
+    EXPECT_THAT(ActionsOf<Notice>()[0].text, HasSubstr("worker w2 is refused: it holds "));
+    EXPECT_FALSE(Status().serving());
+    actions_.clear();
+    Join(3, "w2");
+    ASSERT_EQ(ActionsOf<CloseWorker>().size(), 1u) << "at once";
+  }
+  Begin(2);
+  Send(1, planned(1));
+  Send(2, planned(2));
+  Turn();
+  EXPECT_TRUE(Status().serving()) << Status().why_not_serving();
+}
+
 TEST_F(ShardCheckTest, WithoutTheOptionNothingIsCompared) {
   options_.compare_checkpoint = false;
   Begin(2);

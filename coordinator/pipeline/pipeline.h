@@ -87,7 +87,7 @@ class Pipeline {
   absl::Status OnShardProgress(const Worker& worker, const v1::ShardProgress& progress,
                                Instant now);
   // The last one that was missing begins linking: the probe goes to every worker. DATA_LOSS and
-  // INVALID_ARGUMENT: as ShardCheck::Compare.
+  // INVALID_ARGUMENT: as ShardCheck::Compare and CompareMemory.
   absl::Status OnShardReady(const Worker& worker, const v1::ShardReady& ready, Instant now,
                             std::vector<Action>* actions);
   // The coordinator's digests have come. The first worker that read other bytes, and why it is

@@ -151,9 +151,7 @@ void Pipeline::FillShard(size_t number, Instant now, v1::StageStatus* status) co
   predicted->set_kv(shard.placement.kv_bytes);
   predicted->set_activations(shard.placement.activation_bytes);
   predicted->set_budget(shard.placement.budget_bytes);
-  predicted->set_kept_rows(int64_t{shard.assigned.kept_blocks()} * shard.assigned.block_size() *
-                           options_->model.hidden_size *
-                           DTypeBytes(options_->model.residual_dtype()));
+  predicted->set_kept_rows(PlannedKeptRowBytes(*options_, shard.assigned));
   v1::MemoryBytes* const actual = status->mutable_actual();
   actual->set_weights(shard.actual.weight_bytes());
   actual->set_kv(shard.actual.kv_bytes());

@@ -134,13 +134,15 @@ absl::Status Spares::HandleFrame(Worker* worker, const v1::Frame& frame, Instant
   if (!frame.has_shard_ready()) {
     return absl::FailedPreconditionError("it stands by, and sent what only a stage sends");
   }
-  if (check_->ready()) {
-    const absl::Status same =
-        check_->Compare(standby.placement, standby.shard.rank(), frame.shard_ready());
-    if (!same.ok()) {
-      check_->Refuse(*worker, same, now, actions);
-      return same;
-    }
+  const int32_t rank = standby.shard.rank();
+  absl::Status same = check_->CompareMemory(standby.placement.ranks[static_cast<size_t>(rank)],
+                                            standby.shard, frame.shard_ready());
+  if (same.ok() && check_->ready()) {
+    same = check_->Compare(standby.placement, rank, frame.shard_ready());
+  }
+  if (!same.ok()) {
+    check_->Refuse(*worker, same, now, actions);
+    return same;
   }
   standby.ready = true;
   return absl::OkStatus();

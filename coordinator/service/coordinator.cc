@@ -53,6 +53,7 @@ absl::Status Coordinator::Start() {
   engine.model_fingerprint = model_->fingerprint;
   engine.max_model_len = model_->max_model_len;
   engine.compare_checkpoint = true;
+  engine.compare_memory = true;
   engine.prefix_key = door::RandomKey();
   engine.step_metrics = &step_metrics_;
   engine.vocabulary = model_->vocabulary;
