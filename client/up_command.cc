@@ -139,6 +139,11 @@ class UpSession {
     const bool all_serve = AllServe(*status) && cluster_->gateway_serves();
     if (status->serving() && (announced_ || all_serve)) return OnServing(*status);
     OnNotServing(status->why_not_serving());
+    // All workers read this checkpoint; one that has served may be mended under them.
+    if (!announced_ && !status->cannot_load().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the model cannot be loaded: ", OneLine(status->cannot_load())));
+    }
     TUTTI_RETURN_IF_ERROR(CheckCanForm(*status));
     progress_.Show(RenderProgress(*status), RenderMilestone(*status));
     return absl::OkStatus();
