@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 import memory
-from harness import BINARIES, DEMO, TESTDATA, TUTTI, clean_environment, tutti
+from harness import BINARIES, DEMO, PATIENCE_S, TESTDATA, TUTTI, clean_environment, tutti
 
 COMMANDS = ["up", "generate", "chat", "status", "plan", "tokenize", "detokenize", "bench", "lookup", "drain"]
 NOBODY = "127.0.0.1:1"
@@ -232,7 +232,7 @@ class Plan(unittest.TestCase):
 class Bench(unittest.TestCase):
     def bench(self, *arguments):
         return subprocess.run([os.path.join(BINARIES, "tutti-bench"), *arguments], text=True,
-                              capture_output=True, timeout=60, env=clean_environment())
+                              capture_output=True, timeout=PATIENCE_S, env=clean_environment())
 
     def test_local_reports_speeds_beside_the_machines(self):
         done = self.bench("local", "--model", DEMO, "--threads", "1", "--prompt-tokens", "32",
@@ -267,7 +267,7 @@ class Bench(unittest.TestCase):
         done = subprocess.run([os.path.join(BINARIES, "products_bench"), "--device", "cpu", "--rows", "1", "130", "--hidden", "64",
                                "--ffn", "96", "--heads", "4", "--kv-heads", "2", "--head-dim", "16", "--vocabulary", "128",
                                "--repeat", "1"],
-                              text=True, capture_output=True, timeout=60, env=clean_environment(), check=False)
+                              text=True, capture_output=True, timeout=PATIENCE_S, env=clean_environment(), check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         first, *rows = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertIn("class", first)
@@ -281,7 +281,7 @@ class Bench(unittest.TestCase):
         def run(*flags):
             return subprocess.run([os.path.join(BINARIES, "attention_bench"), "--device", "cpu", "--heads", "4", "--kv-heads", "2",
                                    "--head-dim", "16", "--repeat", "1", "--cache-mib", "1", *flags],
-                                  text=True, capture_output=True, timeout=60, env=clean_environment(), check=False)
+                                  text=True, capture_output=True, timeout=PATIENCE_S, env=clean_environment(), check=False)
         done = run("--decode", "1x20", "3x130", "--prompts", "40", "--memory-speed", "1e9")
         self.assertEqual(done.returncode, 0, done.stderr)
         first, *lines = [json.loads(line) for line in done.stdout.splitlines()]

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from harness import (BINARIES, DEMO, PATIENCE_S, TUTTI, Cluster, clean_environment, running, tutti, wait_until)
+from harness import (BINARIES, DEMO, PATIENCE_S, SLOWNESS, TUTTI, Cluster, clean_environment, running, tutti, wait_until)
 
 QUESTION = "What is 12 + 30?"
 # Long enough that a worker can be killed in the middle.
@@ -310,7 +310,7 @@ class TheEnd(unittest.TestCase):
         stream.stdout.readline()
         self.assertEqual(cluster.stop(number), expected)
         stream.communicate(timeout=PATIENCE_S)
-        wait_until(lambda: gone(pids), "no process is left", timeout=5)
+        wait_until(lambda: gone(pids), "no process is left", timeout=5 * SLOWNESS)
         return cluster
 
     def test_ctrl_c_and_sigterm_leave_nothing(self):
@@ -331,7 +331,7 @@ class TheEnd(unittest.TestCase):
             os.kill(pid, signal.SIGSTOP)
         started = time.monotonic()
         self.assertEqual(cluster.stop(signal.SIGINT), 130)
-        self.assertLess(time.monotonic() - started, 10)
+        self.assertLess(time.monotonic() - started, 10 * SLOWNESS)
         self.assertTrue(gone(pids))
 
 

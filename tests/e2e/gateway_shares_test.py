@@ -14,7 +14,7 @@ import unittest
 
 import memory
 from gateway_test import GatewayTest
-from harness import PATIENCE_S, running, wait_until
+from harness import PATIENCE_S, SLOWNESS, running, wait_until
 from http_attackers import forged
 from memory import resident
 
@@ -163,7 +163,7 @@ class Shares(Callers):
         status, _, answer, took = self.post(GREEDY, COMPLETION, body)
         self.assertEqual(status, 400)
         self.assertIn("numbers", json.loads(answer)["error"]["message"])
-        self.assertLess(took, 1)
+        self.assertLess(took, 1 * SLOWNESS)
 
 
 @unittest.skipUnless(memory.IS_OURS, "a sanitizer ends the process where memory is refused")

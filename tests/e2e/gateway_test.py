@@ -8,7 +8,7 @@ import subprocess
 import threading
 import unittest
 
-from harness import BINARIES, Cluster, clean_environment, running, wait_until
+from harness import BINARIES, PATIENCE_S, Cluster, clean_environment, running, wait_until
 from http_client import Gateway, text_of
 from memory import resident
 
@@ -317,7 +317,7 @@ class Keys(unittest.TestCase):
     def test_options_are_refused_by_name(self):
         for arguments, naming in [(["--listen", "nowhere"], "--listen"), (["--api-keys", "/nonexistent"], "--api-keys"),
                                   (["--tls-cert", "/nonexistent"], "--tls-key"), (["--coordinator", "x"], "no port")]:
-            done = subprocess.run([os.path.join(BINARIES, "tutti-gateway"), *arguments], text=True, timeout=60,
+            done = subprocess.run([os.path.join(BINARIES, "tutti-gateway"), *arguments], text=True, timeout=PATIENCE_S,
                                   capture_output=True, env=clean_environment())
             self.assertIn(done.returncode, (1, 2))
             self.assertIn(naming, done.stderr)

@@ -18,8 +18,10 @@ EMULATED = os.path.join(os.path.dirname(BINARIES), "emulated_gpus")
 HAS_EMULATED_GPUS = os.path.exists(os.path.join(EMULATED, "libtutti_cuda.so"))
 TESTDATA = os.environ.get("TUTTI_TESTDATA")
 
+# So many times as long as without a sanitizer may what a test measures take.
+SLOWNESS = float(os.environ.get("TUTTI_TEST_SLOWNESS", "1"))
 # Longest a step of a test may take before it counts as hung. Generous: the machine may be busy.
-PATIENCE_S = 60
+PATIENCE_S = 60 * SLOWNESS
 
 
 def clean_environment(**added):

@@ -11,11 +11,11 @@ import tempfile
 import time
 import unittest
 
-from harness import BINARIES, DEMO, PATIENCE_S, clean_environment, full_pipe, tutti, wait_until
+from harness import BINARIES, DEMO, PATIENCE_S, SLOWNESS, clean_environment, full_pipe, tutti, wait_until
 from http2 import Connection, field
 
 # A process waits for its log at the end, but not longer than this, with room for a busy machine.
-END_S = 5
+END_S = 5 * SLOWNESS
 
 
 class Logs(unittest.TestCase):

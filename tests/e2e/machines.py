@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from harness import BINARIES, clean_environment, wait_until
+from harness import BINARIES, PATIENCE_S, SLOWNESS, clean_environment, wait_until
 
 # Room for a worker of the demo model, and a thread each: the commands in the tests say neither.
 ENVIRONMENT = {"TUTTI_MEMORY": "256MiB", "TUTTI_THREADS": "1"}
@@ -102,7 +102,7 @@ class Machine:
         self.processes.append(Process(self, len(self.processes), command, variables))
         return self.processes[-1]
 
-    def run(self, *command, timeout=60, stdin="", **variables):
+    def run(self, *command, timeout=PATIENCE_S, stdin="", **variables):
         """To its end; .returncode, .stdout, .stderr."""
         return subprocess.run(self.command(*command), capture_output=True, text=True, timeout=timeout, input=stdin,
                               env={**self.environment, **variables})
@@ -111,7 +111,7 @@ class Machine:
         for one in self.processes:
             if one.process.poll() is None:
                 one.process.terminate()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 10 * SLOWNESS
         for one in self.processes:
             try:
                 one.process.wait(timeout=max(0.1, deadline - time.monotonic()))

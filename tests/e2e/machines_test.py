@@ -14,13 +14,13 @@ import unittest
 
 import machines
 import memory
-from harness import DEMO, tutti, wait_until
+from harness import DEMO, PATIENCE_S, SLOWNESS, tutti, wait_until
 from weights_link_test import split_checkpoint
 
 QUESTION = ["chat", "--message", "What is 12 + 30?", "--temperature", "0"]
 MACHINES = 5
 # An answer comes within a second of the first token; a cluster that has said why it does not serve gives none for so long.
-REFUSED_S = 3
+REFUSED_S = 3 * SLOWNESS
 # What a worker reads of files beside its shard: libraries, configuration, index, the headers of all files of weights, and what
 # the system says of the machine.
 READ_BESIDE = 192 << 10
@@ -68,7 +68,7 @@ class Machines(unittest.TestCase):
         return self.nodes[number].start("tutti-worker", *(["--model", self.model] if model else []), "--coordinator", coordinator,
                                         "--certs", certs or self.folder(f"node{number}"), *more)
 
-    def ask(self, seconds=20):
+    def ask(self, seconds=20 * SLOWNESS):
         return self.nodes[MACHINES - 1].run("tutti", *QUESTION, "--address", "node0:50051",
                                             "--certs", self.folder("alice"), "--timeout", str(seconds))
 
@@ -83,7 +83,7 @@ class Machines(unittest.TestCase):
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self.nodes[MACHINES - 1].environment)
         first = asking.stdout.read(1)
         came = time.monotonic()
-        answer = first + asking.communicate(timeout=60)[0]
+        answer = first + asking.communicate(timeout=PATIENCE_S)[0]
         return came if asking.returncode == 0 and answer.strip() == b"42" else None
 
     def shard_bytes(self, stage):
@@ -115,7 +115,7 @@ class Machines(unittest.TestCase):
             shown["text"] = self.nodes[0].run("tutti", "status").stdout
             return all(text in shown["text"] for text in texts)
         try:
-            wait_until(look, f"{texts}", timeout=30)
+            wait_until(look, f"{texts}", timeout=30 * SLOWNESS)
         except AssertionError as error:
             raise AssertionError(f"{error}; it says {shown['text']}") from None
 
@@ -221,7 +221,7 @@ class Machines(unittest.TestCase):
         stranger.says("the coordinator at node0:50052", "certificate verify failed")
         client = self.worker(2, certs=self.folder("alice"))
         client.says("does not have the URI tutti://worker/", "it has tutti://client/alice")
-        self.assertEqual(client.process.wait(timeout=30), 2)
+        self.assertEqual(client.process.wait(timeout=PATIENCE_S), 2)
         other = self.worker(3, "--worker-id", "node1")
         other.says("does not have the URI tutti://worker/node1", "it has tutti://worker/node3")
         self.assertEqual(self.status()["idle_workers"], [])

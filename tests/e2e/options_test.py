@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import BINARIES, DEMO, clean_environment
+from harness import BINARIES, DEMO, PATIENCE_S, clean_environment
 
 PROGRAMS = ["tutti-coordinator", "tutti-worker", "tutti-gateway", "tutti"]
 # Not set but done.
@@ -23,7 +23,7 @@ Option = collections.namedtuple("Option", "variable kind check excludes required
 
 
 def run(*command, **variables):
-    done = subprocess.run([os.path.join(BINARIES, command[0]), *command[1:]], text=True, capture_output=True, timeout=60,
+    done = subprocess.run([os.path.join(BINARIES, command[0]), *command[1:]], text=True, capture_output=True, timeout=PATIENCE_S,
                           env=clean_environment(**variables))
     return done.returncode, done.stdout + done.stderr
 

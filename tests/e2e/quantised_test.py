@@ -6,12 +6,14 @@ By hand:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/quantised_test.py
 """
 import json
 import os
+import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import unittest
 
-from harness import DEMO, TUTTI, Cluster, clean_environment, read_line, wait_until
+from harness import DEMO, TUTTI, Cluster, read_line, tutti
 
 WRITER = os.path.join(os.path.dirname(TUTTI), "..", "tests", "quantised_checkpoint")
 # Of quantised_checkpoint; their names are those of worker/quantised_formats_testing.cc.
@@ -37,6 +39,15 @@ def ask(number):
 def tokens_of(text):
     """Every token with all that is reported of it."""
     return [token for line in text.splitlines() for token in json.loads(line).get("tokens", ())]
+
+
+def overwrite(path, tensor, value):
+    """Puts `value` in the place of the tensor's first bytes."""
+    with open(path, "r+b") as file:
+        length = struct.unpack("<Q", file.read(8))[0]
+        begin = json.loads(file.read(length))[tensor]["data_offsets"][0]
+        file.seek(8 + length + begin)
+        file.write(value)
 
 
 class Quantised(unittest.TestCase):
@@ -99,6 +110,34 @@ class Quantised(unittest.TestCase):
 
     def test_codes_made_while_loading(self):
         self.one_voice(DEMO, *AT_LOAD)
+
+
+class CannotBeLoaded(unittest.TestCase):
+    """What no worker can load at any time ends `tutti up`, with the tensor and the reason."""
+
+    def refused(self, model, *flags):
+        done = tutti("up", "--model", model, "--workers", "2", "--pipeline-parallel-size", "2", "--listen", "127.0.0.1:0",
+                     "--http", "off", "--memory-per-worker", "512MiB", *flags)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        last = done.stderr.splitlines()[-1]
+        self.assertRegex(last, r"^tutti: the model cannot be loaded: worker w[01] \(stage 1\): ")
+        return last
+
+    def test_scales_and_weights_that_are_no_numbers(self):
+        scale = "model.layers.3.mlp.down_proj.weight_scale"
+        # A bf16 in hexadecimal digits as the file has it.
+        for value, said in (("c07f", "nan"), ("807f", "inf"), ("0000", "0"), ("80bf", "-1")):
+            with self.subTest(value), tempfile.TemporaryDirectory(prefix="tutti-e2e-") as folder:
+                subprocess.run([WRITER, "w8a8", DEMO, folder], check=True)
+                model = os.path.join(folder, "codes")
+                overwrite(os.path.join(model, "model.safetensors"), scale, bytes.fromhex(value))
+                self.assertIn(f'tensor "{scale}": element 0 is {said}, which is no scale', self.refused(model))
+        weight = "model.layers.3.mlp.down_proj.weight"
+        with tempfile.TemporaryDirectory(prefix="tutti-e2e-") as folder:
+            model = shutil.copytree(DEMO, os.path.join(folder, "model"))
+            overwrite(os.path.join(model, "model.safetensors"), weight, bytes.fromhex("c07f"))
+            self.assertIn(f'tensor "{weight}": has a weight that is no number (nan) at [0, 0]',
+                          self.refused(model, "--quantize", "int8"))
 
 
 def test_of(name):

@@ -18,10 +18,10 @@ import threading
 import time
 import unittest
 
-from harness import BINARIES, DEMO, PATIENCE_S, TUTTI, clean_environment, tutti, wait_until
+from harness import BINARIES, DEMO, PATIENCE_S, SLOWNESS, TUTTI, clean_environment, tutti, wait_until
 from tls_test import Authority
 
-SEEN_WITHIN_S = 2.0 * float(os.environ.get("TUTTI_TEST_SLOWNESS", "1"))
+SEEN_WITHIN_S = 2.0 * SLOWNESS
 STAMP = re.compile(r"^(\S+[+-]\d\d:\d\d) ")
 
 

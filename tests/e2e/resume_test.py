@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import BINARIES, DEMO, TUTTI, clean_environment, read_line, tutti, wait_until
+from harness import BINARIES, DEMO, PATIENCE_S, TUTTI, clean_environment, read_line, tutti, wait_until
 
 KILLS = int(os.environ.get("TUTTI_RESUME_KILLS", "10"))
 QUESTION = ["generate", "--prompt", "Tell me something: ", "--max-tokens", "400", "--ignore-eos", "--json",
@@ -88,7 +88,7 @@ class ResumeTest(unittest.TestCase):
                                 env=self.env)
 
     def end(self, process, lines):
-        out, err = process.communicate(timeout=90)
+        out, err = process.communicate(timeout=1.5 * PATIENCE_S)
         self.assertEqual(process.returncode, 0, err.decode())
         return lines + out.decode().splitlines()
 
@@ -124,7 +124,7 @@ class ResumeTest(unittest.TestCase):
         call = self.begin("--resume-within", "0")
         read_line(call)
         self.kill_coordinator()
-        _, err = call.communicate(timeout=90)
+        _, err = call.communicate(timeout=1.5 * PATIENCE_S)
         self.assertEqual(call.returncode, 3, err.decode())
 
 

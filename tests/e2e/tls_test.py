@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import BINARIES, DEMO, clean_environment, tutti, wait_until
+from harness import BINARIES, DEMO, PATIENCE_S, clean_environment, tutti, wait_until
 
 QUESTION = ["chat", "--message", "What is 12 + 30?", "--temperature", "0"]
 
@@ -62,7 +62,7 @@ class Process:
     def end(self):
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(timeout=60)
+            self.process.wait(timeout=PATIENCE_S)
 
 
 class MutualTls(unittest.TestCase):

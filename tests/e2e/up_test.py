@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from harness import DEMO, clean_environment, tutti
+from harness import DEMO, PATIENCE_S, clean_environment, tutti
 
 KEY = "a-long-random-key"
 SMALL = ("--threads-per-worker", "1", "--listen", "127.0.0.1:0")
@@ -59,7 +59,7 @@ class Up(unittest.TestCase):
         """Its end, after the script has run beside it."""
         if script:
             arguments = (*arguments, "--exec", f"{sys.executable} {self.path('caller.py', CALLER + script)}")
-        return tutti("up", "--model", model, *SMALL, *arguments, env=clean_environment(**environment), timeout=120)
+        return tutti("up", "--model", model, *SMALL, *arguments, env=clean_environment(**environment), timeout=2 * PATIENCE_S)
 
     def good(self, *arguments, **options):
         done = self.run_up(*arguments, **options)

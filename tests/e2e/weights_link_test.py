@@ -17,7 +17,7 @@ import threading
 import unittest
 import urllib.request
 
-from harness import BINARIES, DEMO, clean_environment, tutti, wait_until
+from harness import BINARIES, DEMO, PATIENCE_S, SLOWNESS, clean_environment, tutti, wait_until
 
 SLOW = "300KB"  # a second, so that a fetch of some MB can be watched
 
@@ -194,7 +194,7 @@ class WeightsLink(unittest.TestCase):
 
     def end(self, process, number=signal.SIGTERM):
         process.send_signal(number)
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE_S)
 
     def test_a_worker_gets_its_shard_once_and_answers_the_same(self):
         coordinator = self.coordinator()
@@ -277,7 +277,7 @@ class WeightsLink(unittest.TestCase):
         worker = self.worker("w1")
         wait_until(lambda: "fetching" in self.log("w1"), "it fetches")
         worker.terminate()
-        worker.wait(timeout=4)
+        worker.wait(timeout=4 * SLOWNESS)
         self.assertEqual(worker.returncode, 0)
 
     def test_a_byte_that_changes_on_the_way_is_named(self):
@@ -318,7 +318,7 @@ class WeightsLink(unittest.TestCase):
         self.worker("w1", "--model-cache", self.path("cache"))
         self.wait_serving("w1 serves")
         other = self.worker("w0", "--model-cache", self.path("cache"))
-        self.assertEqual(other.wait(timeout=60), 1)
+        self.assertEqual(other.wait(timeout=PATIENCE_S), 1)
         self.assertIn("another worker's", self.log("w0"))
 
 
