@@ -27,6 +27,11 @@ HeapState LookAtHeap() {
 
 void TrimHeap() { malloc_trim(0); }
 
+void BoundHeap() {
+  mallopt(M_MMAP_THRESHOLD, kHeapMappedBytes);
+  mallopt(M_TRIM_THRESHOLD, kHeapTopBytes);
+}
+
 HeapTrimmer::HeapTrimmer(std::function<HeapState()> look, std::function<void()> trim,
                          Duration look_every, Duration forgets)
     : look_(std::move(look)),
@@ -34,7 +39,9 @@ HeapTrimmer::HeapTrimmer(std::function<HeapState()> look, std::function<void()> 
       look_every_(look_every),
       forgets_(forgets),
       kept_(Unused()),
-      thread_(StartThread("the return of memory", [this] { Run(); })) {}
+      thread_(StartThread("the return of memory", [this] { Run(); })) {
+  BoundHeap();
+}
 
 HeapTrimmer::~HeapTrimmer() {
   {

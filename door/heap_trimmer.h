@@ -28,10 +28,15 @@ HeapState LookAtHeap();
 // Gives what the allocator keeps of memory that is free back to the system.
 void TrimHeap();
 
+// Holds the allocator to bounds of its own (kHeapMappedBytes, kHeapTopBytes). Without them it keeps
+// twice the largest buffer that it ever gave back, in each of its arenas, where no trim gets it.
+// Of the process, from then on.
+void BoundHeap();
+
 class HeapTrimmer {
  public:
-  // The first look is the caller's: what is freed from then on is seen. The next ones, `look_every`
-  // or later where they take long, and `trim` run on the thread.
+  // BoundHeap too. The first look is the caller's: what is freed from then on is seen. The next
+  // ones, `look_every` or later where they take long, and `trim` run on the thread.
   explicit HeapTrimmer(std::function<HeapState()> look = LookAtHeap,
                        std::function<void()> trim = TrimHeap, Duration look_every = kHeapLookEvery,
                        Duration forgets = kHeapForgets);

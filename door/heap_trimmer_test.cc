@@ -160,5 +160,27 @@ TEST(HeapTrimmerTest, MemoryOfThreadsThatLiveGoesBack) {
   thread.join();
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// A large buffer that was freed, and then small ones by another thread, whose arena is no trim's.
+TEST(BoundHeapTest, WhatThreadsFreeGoesBack) {
+  constexpr size_t kLarge = 30 << 20, kSmall = 1000, kAll = 48 << 20;
+  BoundHeap();
+  const auto fill = [](size_t bytes) {
+    void* const block = std::malloc(bytes);
+    std::memset(block, 1, bytes);
+    return block;
+  };
+  std::free(fill(kLarge));
+  const int64_t before = LookAtHeap().resident;
+  std::thread([&] {
+    std::vector<void*> blocks;
+    for (size_t i = 0; i < kAll / kSmall; ++i) blocks.push_back(fill(kSmall));
+    EXPECT_GT(LookAtHeap().resident, before + static_cast<int64_t>(kAll) / 2);
+    for (void* block : blocks) std::free(block);
+  }).join();
+  EXPECT_LT(LookAtHeap().resident, before + (8 << 20));
+}
+#endif
+
 }  // namespace
 }  // namespace tutti::door

@@ -111,6 +111,11 @@ inline constexpr int kHeapTrimShare = 20;
 // What a trim had to leave, because pieces in use lay between, is forgotten in this time: when they
 // are free, another one gives it back.
 inline constexpr Duration kHeapForgets = std::chrono::seconds(30);
+// A buffer from this size on is the system's, and goes back to it when it is freed; and what the
+// allocator keeps at an arena's end. By itself it would raise both to what was freed last, up to 32
+// and 64 MiB.
+inline constexpr int kHeapMappedBytes = 1 << 20;
+inline constexpr int kHeapTopBytes = 2 << 20;
 // The pause of a thread that has no memory between two tries, and how long it tries: requests that
 // have none end within milliseconds.
 inline constexpr Duration kMemoryPause = std::chrono::milliseconds(1);
