@@ -93,10 +93,11 @@ inline constexpr Duration kUnreadLinger = std::chrono::seconds(10);
 // Requests up to this size have a thread of the tokenizer's pool that takes no larger ones: 4,000
 // tokens of text, some 10 ms of work.
 inline constexpr int64_t kSmallRequestBytes = 16 << 10;
-// Larger ones are done in slices of so many bytes of text, between which their thread does others
-// that are no larger than kMediumRequestBytes: a slice takes some 20 ms, such a request 0.3 s.
-inline constexpr int64_t kSliceBytes = 16 << 10;
+// Larger ones than this, some 0.3 s of work, have threads of their own where a pool has such
+// (work_pool.h), so many steps of `nice` below all others: beside a thread that computes one has a
+// tenth of a processor, and a text of 4 MB takes ten seconds where it took one.
 inline constexpr int64_t kMediumRequestBytes = 256 << 10;
+inline constexpr int kLargeNiceSteps = 10;
 // Work on a request that does not depend on its size, in bytes of text that take as long.
 inline constexpr int64_t kRequestCostBytes = 4 << 10;
 // Hosts, and connections of a host, without work for the tokenizer that are remembered because they

@@ -1,8 +1,10 @@
 #include "door/work_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -13,7 +15,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/yield_point.h"
 #include "door/limits.h"
 
 namespace tutti::door {
@@ -24,7 +25,7 @@ constexpr int64_t kLarge = kSmallRequestBytes + 1;
 // A pool whose work is held until it is let go, and the order in which it was then done.
 class HeldPool {
  public:
-  explicit HeldPool(int threads, size_t capacity = 1000)
+  explicit HeldPool(WorkPool::Threads threads = {.any = 1}, size_t capacity = 1000)
       : pool_(std::in_place, threads, capacity) {}
 
   // Keeps the threads that take large work busy.
@@ -62,7 +63,7 @@ class HeldPool {
 };
 
 TEST(WorkPoolTest, ClientsTakeTurns) {
-  HeldPool pool(1);
+  HeldPool pool;
   pool.Hold(1);
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(pool.Add("greedy", kLarge, "greedy"));
   ASSERT_TRUE(pool.Add("modest", kLarge, "modest"));
@@ -72,7 +73,7 @@ TEST(WorkPoolTest, ClientsTakeTurns) {
 }
 
 TEST(WorkPoolTest, TurnsAreByWorkAndNotByNumber) {
-  HeldPool pool(1);
+  HeldPool pool;
   pool.Hold(1);
   for (int i = 0; i < 10; ++i) {
     ASSERT_TRUE(pool.Add("greedy", 10 * kLarge, "greedy"));
@@ -87,7 +88,7 @@ TEST(WorkPoolTest, TurnsAreByWorkAndNotByNumber) {
 // Connections are free to make: one for each request, and more come before the last is served.
 TEST(WorkPoolTest, NewClientsWithoutEndDoNotStarveOneThatIsKnown) {
   constexpr int kStrangers = 1000;
-  HeldPool pool(1, 2 * kStrangers);
+  HeldPool pool({.any = 1}, 2 * kStrangers);
   int strangers = 0, served_before = -1;
   std::promise<void> over;
   std::function<void()> stranger = [&] {
@@ -111,7 +112,7 @@ TEST(WorkPoolTest, NewClientsWithoutEndDoNotStarveOneThatIsKnown) {
 }
 
 TEST(WorkPoolTest, SmallWorkDoesNotWaitForLarge) {
-  HeldPool pool(3);
+  HeldPool pool({.any = 2, .small = 1});
   pool.Hold(2);
   ASSERT_TRUE(pool.Add("greedy", kLarge, "large"));
   std::promise<void> small;
@@ -121,57 +122,66 @@ TEST(WorkPoolTest, SmallWorkDoesNotWaitForLarge) {
   EXPECT_EQ(pool.Finish(), std::vector<std::string>{"large"});
 }
 
-// Of one pool with one thread: what is not large goes ahead of the rest of what is.
-TEST(WorkPoolTest, LargeWorkIsDoneInSlices) {
-  HeldPool pool(1);
-  std::vector<std::string> order;
-  std::promise<void> begun, queued, over;
-  ASSERT_TRUE(pool.pool()->Submit({.client = "a:1", .bytes = 4 << 20, .run = [&] {
-                                     begun.set_value();
-                                     queued.get_future().wait();
-                                     for (int64_t at = 0; at < 4 << 20; at += kSliceBytes)
-                                       YieldScope::Pass(kSliceBytes);
-                                     order.push_back("large");
-                                     over.set_value();
-                                   }}));
-  begun.get_future().wait();
-  // Whoever's it is; what is as large waits for all of it.
-  for (const auto& [client, bytes] : {std::pair("b:1", 20 << 10), std::pair("a:1", 20 << 10)}) {
-    ASSERT_TRUE(pool.pool()->Submit(
-        {.client = client, .bytes = bytes, .run = [&order] { order.push_back("chat"); }}));
-  }
-  ASSERT_TRUE(pool.Add("b:1", 4 << 20, "other"));
-  queued.set_value();
-  over.get_future().wait();
-  EXPECT_EQ(order, (std::vector<std::string>{"chat", "chat", "large"}));
-  EXPECT_EQ(pool.Finish(), std::vector<std::string>{"other"});
+constexpr WorkPool::Threads kDivided = {.small = 1, .medium = 1, .large = 1};
+
+// Runs a closure in the pool, and waits for its end.
+int NicenessOf(WorkPool* pool, int64_t bytes) {
+  std::promise<int> found;
+  EXPECT_TRUE(pool->Submit({.client = "a:1", .bytes = bytes, .run = [&found] {
+                              found.set_value(
+                                  getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())));
+                            }}));
+  return found.get_future().get();
 }
 
-// A row of others without end holds it up, and does not keep it from its end.
-TEST(WorkPoolTest, LargeWorkGoesOnBesideOthersWithoutEnd) {
-  HeldPool pool(1, 4);
-  std::promise<void> begun, queued, over;
-  std::atomic<bool> is_over{false};
-  std::function<void()> other = [&] {
-    if (!is_over)
-      pool.pool()->Submit({.client = "b:1", .bytes = kMediumRequestBytes, .run = other});
-  };
-  ASSERT_TRUE(pool.pool()->Submit({.client = "a:1", .bytes = 4 << 20, .run = [&] {
-                                     begun.set_value();
-                                     queued.get_future().wait();
-                                     for (int i = 0; i < 256; ++i) YieldScope::Pass(kSliceBytes);
-                                     is_over = true;
-                                     over.set_value();
-                                   }}));
+TEST(WorkPoolTest, LargeWorkRunsBelowAllOthers) {
+  WorkPool pool(kDivided, 10);
+  const int usual = getpriority(PRIO_PROCESS, 0);
+  EXPECT_EQ(NicenessOf(&pool, kSmallRequestBytes), usual);
+  EXPECT_EQ(NicenessOf(&pool, kMediumRequestBytes), usual);
+  EXPECT_EQ(NicenessOf(&pool, kMediumRequestBytes + 1), std::min(19, usual + kLargeNiceSteps));
+}
+
+// Of one client, too, and of however much large work.
+TEST(WorkPoolTest, MediumWorkNeverWaitsForLarge) {
+  WorkPool pool(kDivided, 100);
+  std::promise<void> begun, free;
+  const std::shared_future<void> freed = free.get_future().share();
+  ASSERT_TRUE(pool.Submit({.client = "a:1", .bytes = 4 << 20, .run = [&begun, freed] {
+                             begun.set_value();
+                             freed.wait();
+                           }}));
   begun.get_future().wait();
-  other();
-  queued.set_value();
-  EXPECT_EQ(over.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
-  pool.Finish();
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(pool.Submit({.client = "a:1", .bytes = 4 << 20, .run = [freed] { freed.wait(); }}));
+  }
+  for (const int64_t bytes : {kSmallRequestBytes, kMediumRequestBytes}) NicenessOf(&pool, bytes);
+  free.set_value();
+}
+
+// Its places are counted beside the others.
+TEST(WorkPoolTest, LargeWorkTakesPlacesOfItsClient) {
+  WorkPool pool(kDivided, 100);
+  std::promise<void> begun, free;
+  const std::shared_future<void> freed = free.get_future().share();
+  ASSERT_TRUE(pool.Submit({.client = "a:1", .bytes = 4 << 20, .run = [&begun, freed] {
+                             begun.set_value();
+                             freed.wait();
+                           }}));
+  begun.get_future().wait();
+  int queued = 0;
+  while (pool.Submit({.client = "a:1", .bytes = 4 << 20, .run = [freed] { freed.wait(); }})) {
+    ++queued;
+  }
+  EXPECT_EQ(queued, 34);
+  EXPECT_FALSE(pool.Submit({.client = "a:1", .bytes = 1, .run = [] {}}));
+  EXPECT_TRUE(pool.Submit({.client = "a:2", .bytes = 4 << 20, .run = [freed] { freed.wait(); }}));
+  EXPECT_TRUE(pool.Submit({.client = "b:1", .bytes = 1, .run = [] {}}));
+  free.set_value();
 }
 
 TEST(WorkPoolTest, StoppedItNeverRunsWhatWaits) {
-  WorkPool pool(1, 10);
+  WorkPool pool({.any = 1}, 10);
   std::promise<void> begun, go_on;
   ASSERT_TRUE(pool.Submit([&] {
     begun.set_value();
@@ -191,7 +201,7 @@ TEST(WorkPoolTest, StoppedItNeverRunsWhatWaits) {
 }
 
 TEST(WorkPoolTest, AClientMayQueueAsMuchAsIsFree) {
-  HeldPool pool(1, 100);
+  HeldPool pool({.any = 1}, 100);
   pool.Hold(1);
   int queued = 0;
   while (pool.Add("greedy", kLarge, "greedy")) ++queued;
@@ -202,7 +212,7 @@ TEST(WorkPoolTest, AClientMayQueueAsMuchAsIsFree) {
 }
 
 TEST(WorkPoolTest, AConnectionLeavesRoomForOthersOfItsHost) {
-  HeldPool pool(1, 100);
+  HeldPool pool({.any = 1}, 100);
   pool.Hold(1);
   while (pool.Add("ipv4:10.0.0.7:1", kLarge, "greedy")) {
   }
@@ -211,7 +221,7 @@ TEST(WorkPoolTest, AConnectionLeavesRoomForOthersOfItsHost) {
 }
 
 TEST(WorkPoolTest, ManyConnectionsOfAHostLeaveRoomForOtherHosts) {
-  HeldPool pool(1, 100);
+  HeldPool pool({.any = 1}, 100);
   pool.Hold(1);
   int port = 1;
   while (pool.Add(absl::StrCat("ipv4:10.0.0.7:", port), kLarge, "greedy")) ++port;
@@ -221,7 +231,7 @@ TEST(WorkPoolTest, ManyConnectionsOfAHostLeaveRoomForOtherHosts) {
 }
 
 TEST(WorkPoolTest, ManyConnectionsOfAHostHaveOneHostsTurns) {
-  HeldPool pool(1);
+  HeldPool pool;
   pool.Hold(1);
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(pool.Add(absl::StrCat("ipv4:10.0.0.7:", i + 1), kLarge, "greedy"));
@@ -233,7 +243,7 @@ TEST(WorkPoolTest, ManyConnectionsOfAHostHaveOneHostsTurns) {
 }
 
 TEST(WorkPoolTest, ConnectionsOfAHostTakeTurnsAmongThemselves) {
-  HeldPool pool(1);
+  HeldPool pool;
   pool.Hold(1);
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(pool.Add("ipv4:10.0.0.7:1", kLarge, "greedy"));
   ASSERT_TRUE(pool.Add("ipv4:10.0.0.7:2", kLarge, "modest"));
@@ -242,7 +252,7 @@ TEST(WorkPoolTest, ConnectionsOfAHostTakeTurnsAmongThemselves) {
 }
 
 TEST(WorkPoolTest, ManyClientsComeAndGo) {
-  HeldPool pool(2);
+  HeldPool pool({.any = 2});
   pool.Hold(1);
   for (int i = 0; i < 900; ++i) {
     ASSERT_TRUE(pool.Add(absl::StrCat("client ", i), i % 2 == 0 ? 1 : kLarge, "done"));

@@ -181,12 +181,13 @@ inline constexpr Duration kReadyPatience = std::chrono::seconds(10);
 // One such call, and one call of Tokenize.
 inline constexpr Duration kModelTimeout = std::chrono::seconds(2);
 inline constexpr Duration kTokenizeTimeout = std::chrono::seconds(30);
-// Threads of each lane for work that blocks or takes long (here, short, long, ask: work_lanes.h),
-// and what may wait for each, of which a caller has what others leave. Two that call the service,
-// so that one slow answer is not all that there is; two large bodies at once, so that they leave
-// processors to others, and one that is not for the largest; two long calls of the service, whose
-// answers may take hundreds of megabytes, and one that is not for the longest.
-inline constexpr int kLaneThreads[] = {1, 2, 3, 3};
+// Threads of the lanes for work that blocks or takes long (work_lanes.h), and what may wait for
+// each lane, of which a caller has what others leave. Two that call the service for small bodies,
+// so that one slow answer is not all that there is; two of each kind for larger ones, to be read
+// and to call the service for, whose answers may take hundreds of megabytes.
+inline constexpr int kShortLaneThreads = 2;
+inline constexpr int kMediumBodyThreads = 2;
+inline constexpr int kLargeBodyThreads = 2;
 inline constexpr size_t kLaneJobsMax = 256;
 // Bytes of memory that the tokens of a text take for each byte of the request, as messages and as
 // JSON: a token has 4 bytes on the average, and 32 here.

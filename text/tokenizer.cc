@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "base/yield_point.h"
 #include "text/byte_alphabet.h"
 #include "text/limits.h"
 #include "text/merge_rules.h"
@@ -339,7 +338,6 @@ absl::Status Tokenizer::EncodeOrdinary(std::string_view text, int64_t ids_max,
   TUTTI_RETURN_IF_ERROR(pretokenizer_.Split(text, [&](std::string_view piece) -> absl::Status {
     TUTTI_RETURN_IF_ERROR(look_ahead(piece.size()));
     byte_pairs_.Encode(piece, ids);
-    YieldScope::Pass(static_cast<int64_t>(piece.size()));
     return absl::OkStatus();
   }));
   return look_ahead(0);

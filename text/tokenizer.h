@@ -38,8 +38,6 @@ class Tokenizer {
   // byte without a token, an added token that disagrees with the vocabulary.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Create(TokenizerSpec spec);
 
-  // All of these pass yield points by the bytes of their text (base/yield_point.h).
-  //
   // The ids of text that a user wrote. Empty text has none.
   //
   // Errors: InvalidArgument naming the byte offset of invalid UTF-8, or for more than

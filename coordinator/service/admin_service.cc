@@ -26,7 +26,7 @@ AdminService::AdminService(const ServedModel* model, EngineLoop* engine, const d
       engine_(engine),
       door_(door),
       domain_of_(std::move(domain_of)),
-      pool_(kLookupThreads, kLookupsMax) {}
+      pool_({.any = kLookupThreads}, kLookupsMax) {}
 
 grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* context,
                                                   const v1::GetStatusRequest* request,

@@ -15,9 +15,9 @@
 namespace tutti::coordinator {
 namespace {
 
-// Tokenizing runs at megabytes a second: two threads keep up with more text than the workers can
-// compute. One more takes small requests only.
-constexpr int kTokenizerThreads = 3;
+// Tokenizing runs at megabytes a second: two threads of each kind keep up with more text than the
+// workers can compute. One more takes small requests only.
+constexpr door::WorkPool::Threads kTokenizerThreads = {.small = 1, .medium = 2, .large = 2};
 
 Instant DeadlineOf(const grpc::CallbackServerContext& context, Instant now) {
   const std::optional<Duration> left = door::TimeLeftOf(context);
@@ -67,7 +67,7 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
                                   .all_bytes = kGrammarBytesMax})),
       spans_(spans),
       pool_(kTokenizerThreads, kMailboxEventsMax),
-      patient_pool_(1, kPatientRequestsMax, door::FairQueue::kLarge, grammar::kPatientNiceSteps) {
+      patient_pool_({.any = 1, .nice_steps = grammar::kPatientNiceSteps}, kPatientRequestsMax) {
   Serve("Generate", [this](auto* context) { return BeginGenerate(context); });
   Serve("Tokenize", [this](auto* context) { return BeginTokenize(context); });
   Serve("Detokenize", [this](auto* context) { return BeginDetokenize(context); });

@@ -3,15 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/yield_point.h"
 #include "coordinator/service/request_builder.h"
 #include "door/tenant.h"
 
 namespace tutti::coordinator {
 namespace {
-
-// Text that is tokenized in the time that writing a token of it takes.
-constexpr int64_t kTokenCostBytes = 4;
 
 absl::Status LongerThanContext(const std::string& tokens, const ServedModel& model) {
   return absl::InvalidArgumentError(absl::StrCat("the prompt has ", tokens,
@@ -61,7 +57,6 @@ absl::Status Tokenize(const v1::TokenizeRequest& request, const ServedModel& mod
   for (const TokenId id : ids) {
     response->add_ids(id);
     response->add_tokens(std::string(model.tokenizer->TokenText(id).value_or("")));
-    YieldScope::Pass(kTokenCostBytes);
   }
   return absl::OkStatus();
 }

@@ -31,7 +31,7 @@ using door::SharedBudget;
 constexpr int64_t kLargeRequest = 1 << 20;
 
 // Places before threads that never end.
-SharedBudget Places(const std::string& name, int threads, int64_t places,
+SharedBudget Places(const std::string& name, door::WorkPool::Threads threads, int64_t places,
                     std::shared_future<void> freed) {
   auto pool = std::make_shared<door::WorkPool>(threads, static_cast<size_t>(places));
   return {name, places, [pool, freed](const std::string& owner) {
@@ -85,8 +85,9 @@ TEST(CoordinatorShares, AGreedyCallerIsRefusedBeforeItsNeighbour) {
   constexpr int64_t kDescriptors = 1024;
   const std::vector<SharedBudget> all = {
       BytesInShares("requests under way and unread output", door::kDoorBytesMax, 1 << 20),
-      Places("requests to be read", 3, kMailboxEventsMax, freed),
-      Places("grammars to be made", 1, kPatientRequestsMax, freed),
+      Places("requests to be read", {.small = 1, .medium = 2, .large = 2}, kMailboxEventsMax,
+             freed),
+      Places("grammars to be made", {.any = 1}, kPatientRequestsMax, freed),
       Grammars("grammars", kGrammarsMax, 1),
       Grammars("bytes of grammars", kGrammarBytesMax >> 16, 1 << 16),
       Connections("the public port", transport::PublicPortBounds(kDescriptors)),

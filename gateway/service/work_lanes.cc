@@ -7,8 +7,6 @@
 namespace tutti::gateway {
 namespace {
 
-using door::FairQueue;
-
 bool IsShort(int64_t bytes) { return bytes <= static_cast<int64_t>(kInlineBodyBytesMax); }
 
 }  // namespace
@@ -18,10 +16,10 @@ Lane LaneToRead(int64_t bytes) { return IsShort(bytes) ? Lane::kShort : Lane::kL
 Lane LaneToAsk(int64_t bytes) { return IsShort(bytes) ? Lane::kShort : Lane::kAsk; }
 
 WorkLanes::WorkLanes()
-    : pools_{{{kLaneThreads[0], kLaneJobsMax, FairQueue::kLarge},
-              {kLaneThreads[1], kLaneJobsMax, FairQueue::kLarge},
-              {kLaneThreads[2], kLaneJobsMax, FairQueue::kMedium},
-              {kLaneThreads[3], kLaneJobsMax, FairQueue::kMedium}}} {}
+    : pools_{{{{.any = 1}, kLaneJobsMax},
+              {{.any = kShortLaneThreads}, kLaneJobsMax},
+              {{.medium = kMediumBodyThreads, .large = kLargeBodyThreads}, kLaneJobsMax},
+              {{.medium = kMediumBodyThreads, .large = kLargeBodyThreads}, kLaneJobsMax}}} {}
 
 void WorkLanes::Stop() {
   for (door::WorkPool& pool : pools_) pool.Stop();
