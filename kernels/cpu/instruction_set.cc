@@ -164,9 +164,6 @@ std::string_view NumericsClassOf(InstructionSet set) {
     case InstructionSet::kAvx512:
       return "cpu-f32";
     case InstructionSet::kAvx512Bf16:
-#ifdef TUTTI_AVX512_BY_SIMDE
-      return "cpu-bf16dot-simde";  // its VDPBF16PS rounds otherwise than the instruction
-#endif
     case InstructionSet::kEmulatedAvx512Bf16:
       return "cpu-bf16dot";
     case InstructionSet::kAmx:

@@ -110,8 +110,34 @@ inline __m256i F32ToF16(simde__m512 x) {
                           _mm256_cvtps_ph(Half(x, 0), kRounding & 7));
 }
 
+// VDPBF16PS: of each pair first the odd product, then the even one, each fused with its addition;
+// denormals are zeros, as operands and as results. SIMDe adds both products first, and rounds them
+// on the way. Volatile: no operation may leave the reach of the MXCSR.
+inline __m256 DotOfHalf(__m256 sum, __m256i a, __m256i b) {
+  const __m256i odd = _mm256_set1_epi32(static_cast<int32_t>(0xffff0000u));
+  const auto multiply = [&sum](__m256i x, __m256i y) {
+    asm volatile("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y));
+  };
+  multiply(_mm256_and_si256(a, odd), _mm256_and_si256(b, odd));
+  multiply(_mm256_slli_epi32(a, 16), _mm256_slli_epi32(b, 16));
+  return sum;
+}
+inline simde__m512 Dot(simde__m512 sum, simde__m512bh a, simde__m512bh b) {
+  const auto x = Bits<simde__m512>(a), y = Bits<simde__m512>(b);
+  const unsigned before = _mm_getcsr();
+  const unsigned flushing = 0x9fc0;
+  asm volatile("ldmxcsr %0" : : "m"(flushing));
+  const __m256 low =
+      DotOfHalf(Half(sum, 0), _mm256_castps_si256(Half(x, 0)), _mm256_castps_si256(Half(y, 0)));
+  const __m256 high =
+      DotOfHalf(Half(sum, 1), _mm256_castps_si256(Half(x, 1)), _mm256_castps_si256(Half(y, 1)));
+  asm volatile("ldmxcsr %0" : : "m"(before));
+  return Join(low, high);
+}
+
 }  // namespace tutti::kernels::cpu::by_simde
 
+#define _mm512_dpbf16_ps ::tutti::kernels::cpu::by_simde::Dot
 #define _mm512_maskz_loadu_ps ::tutti::kernels::cpu::by_simde::MaskzLoad
 #define _mm512_mask_storeu_ps ::tutti::kernels::cpu::by_simde::MaskStore
 #define _mm512_extractf32x8_ps ::tutti::kernels::cpu::by_simde::Half
@@ -144,7 +170,6 @@ inline __m256i F32ToF16(simde__m512 x) {
 #define _mm512_castsi512_ps simde_mm512_castsi512_ps
 #define _mm512_cmp_ps_mask simde_mm512_cmp_ps_mask
 #define _mm512_div_ps simde_mm512_div_ps
-#define _mm512_dpbf16_ps simde_mm512_dpbf16_ps
 #define _mm512_fmadd_ps simde_mm512_fmadd_ps
 #define _mm512_loadu_ps simde_mm512_loadu_ps
 #define _mm512_loadu_si512 simde_mm512_loadu_si512
