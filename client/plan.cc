@@ -101,10 +101,8 @@ void NoteContext(PlanReport* report) {
 
 // What is quantised, and that no GPU multiplies it yet.
 absl::Status NoteQuantised(const std::vector<placement::DeviceSpec>& devices, PlanReport* report) {
-  if (!report->model.quant.has_value() || report->model.quantised_roles == 0) {
-    return absl::OkStatus();
-  }
-  const std::string format = model::DescribeQuantConfig(*report->model.quant);
+  if (!report->model.quant.any()) return absl::OkStatus();
+  const std::string format = model::DescribeFormats(report->model.quant, report->model.num_layers);
   for (const placement::DeviceSpec& device : devices) {
     if (device.kind != DeviceKind::kCuda) continue;
     return absl::UnimplementedError(absl::StrCat(

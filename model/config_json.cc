@@ -34,11 +34,10 @@ void ReadQuantised(ConfigFields& fields, ModelConfig* config) {
   for (const char* name : {"quantization_config", "compression_config"}) {
     const auto* object = fields.Object(name);
     if (object == nullptr) continue;
-    const auto quant = ParseQuantConfig(*object, absl::StrCat(fields.prefix(), ": ", name));
-    fields.Adopt(quant.status());
-    if (!quant.ok()) return;
-    config->quant = *quant;
-    config->quantised_roles = UsualQuantisedRoles();
+    auto said = ParseQuantConfigs(*object, absl::StrCat(fields.prefix(), ": ", name));
+    fields.Adopt(said.status());
+    if (!said.ok()) return;
+    config->quant = QuantFormats(*std::move(said), UsualQuantisedRoles());
   }
 }
 

@@ -9,6 +9,7 @@
 #include "model/config_json_testing.h"
 #include "model/family.h"
 #include "model/json_document.h"
+#include "model/layer_kinds.h"
 #include "model/limits.h"
 #include "model/partition.h"
 

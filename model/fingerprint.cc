@@ -82,6 +82,7 @@ void AddQuant(const QuantConfig& quant, Digest* digest) {
   add("quant.block_columns", quant.block_columns);
   add("quant.packed", static_cast<int64_t>(quant.packed));
   add("quant.any_order", int64_t{quant.any_order});
+  if (quant.quantises_activations) add("quant.quantises_activations", 1);
 }
 
 // Names before values: a field added later cannot collide with an older layout.
@@ -125,7 +126,7 @@ void AddConfig(const ModelConfig& config, Digest* digest) {
   if (config.mlp_bias) add("mlp_bias", int64_t{1});
   for (const int32_t layer : config.dense_layers) add("dense_layer", int64_t{layer});
   add("dtype", DTypeName(config.dtype));
-  if (config.quant.has_value()) AddQuant(*config.quant, digest);
+  for (const QuantConfig& said : config.quant.said()) AddQuant(said, digest);
   for (int32_t id : config.eos_token_ids) add("eos", int64_t{id});
 }
 

@@ -50,6 +50,9 @@ inline constexpr double kRopeNumberMin = 1e-3;
 // Tokens that end an answer. Published models have 1 to 3.
 inline constexpr size_t kEosTokensMax = 64;
 
+// Formats of quantised matrices in one checkpoint: published ones have two or three.
+inline constexpr size_t kQuantFormatsMax = 16;
+
 // Sampling values in a generation_config.json: the bounds of the same fields of a request.
 inline constexpr double kAdvisedTemperatureMax = 100.0;
 inline constexpr double kAdvisedPenaltyMin = 0.01;

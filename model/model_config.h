@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "model/quant_config.h"
+#include "model/quant_formats.h"
 #include "model/weight_rule.h"
 
 namespace tutti::model {
@@ -87,9 +87,8 @@ struct ModelConfig {
   bool says_dtype = true;  // false: the file does not say, and `dtype` means nothing yet
   // The gate's activation is SiLU; any other is refused.
 
-  // How matrices are quantised; absent: none is.
-  std::optional<QuantConfig> quant;
-  uint32_t quantised_roles = 0;  // bits by number of the role: those whose matrices are
+  // How matrices are quantised, by role and layer.
+  QuantFormats quant;
   // Not of the file but the operator's choice: codes are made while the checkpoint is loaded.
   std::optional<QuantiseChoice> quantise;
   bool head_of_embedding = false;  // its codes are made of the embedding matrix
@@ -97,13 +96,17 @@ struct ModelConfig {
   // "eos_token_id" of config.json, used when generation_config.json has none. May be empty.
   std::vector<int32_t> eos_token_ids;
 
-  bool is_quantised(Role role) const {
-    return quant.has_value() && (quantised_roles >> static_cast<unsigned>(role) & 1) != 0;
-  }
+  // `layer`: -1 for a matrix that is not of a layer, here and below.
+  bool is_quantised(Role role, int64_t layer) const { return quant.Find(role, layer) != nullptr; }
   // Whether rows become integers before they are multiplied by such matrices.
-  bool rounds_rows(Role role) const { return is_quantised(role) && quant->quantises_activations; }
+  bool rounds_rows(Role role, int64_t layer) const {
+    const QuantConfig* const format = quant.Find(role, layer);
+    return format != nullptr && format->quantises_activations;
+  }
   // Whether the codes of such matrices are made of what the checkpoint has.
-  bool makes_codes(Role role) const { return quantise.has_value() && is_quantised(role); }
+  bool makes_codes(Role role, int64_t layer) const {
+    return quantise.has_value() && is_quantised(role, layer);
+  }
   bool has_experts() const { return num_experts > 0; }
   bool has_experts(int64_t layer) const {
     return num_experts > 0 && !std::binary_search(dense_layers.begin(), dense_layers.end(), layer);

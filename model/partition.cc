@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "kernels/quantised_bytes.h"
+#include "model/layer_kinds.h"
 #include "model/limits.h"
 
 namespace tutti::model {
@@ -118,8 +119,8 @@ class PackedSizes {
   int64_t Product(const ShardTensor& last, const std::vector<int64_t>& leaf_begin) {
     std::vector<int64_t> rows = std::exchange(fused_rows_, {});
     rows.push_back(last.held_rows);
-    if (config_.is_quantised(last.spec.role)) {
-      return QuantisedProductBytes(config_, last.spec.role, rows, ranks_, rank_);
+    if (const auto* format = config_.quant.Find(last.spec.role, last.spec.layer)) {
+      return QuantisedProductBytes(config_, *format, last.spec.role, rows, ranks_, rank_);
     }
     return Matrix(std::accumulate(rows.begin(), rows.end(), int64_t{0}), leaf_begin, config_.dtype);
   }
@@ -170,8 +171,11 @@ std::string ShapeFault(const ModelConfig& config, int ranks) {
 std::string RankFault(const ModelConfig& config, int ranks) {
   // The integers of a row are by its largest element, which ranks would ask each other for expert
   // by expert.
-  if (ranks > 1 && config.rounds_rows(Role::kExpertDown) && config.has_experts() &&
-      !config.whole_experts) {
+  const auto rounds = [&](int64_t layer) {
+    return config.has_experts(layer) && config.rounds_rows(Role::kExpertDown, layer);
+  };
+  const std::vector<int64_t> kinds = KindsOfLayers(config);
+  if (ranks > 1 && !config.whole_experts && std::any_of(kinds.begin(), kinds.end(), rounds)) {
     return "would cut rows of experts whose activations are int8, unless ranks have whole experts "
            "(--expert-split expert)";
   }
@@ -324,14 +328,6 @@ Range StoredBytes(const ModelConfig& config, const ShardTensor& part, int64_t st
   return {part.bytes.begin / element * stored_bytes, part.bytes.end / element * stored_bytes};
 }
 
-std::vector<int64_t> KindsOfLayers(const ModelConfig& config) {
-  std::vector<int64_t> first = {0};
-  for (int64_t layer = 1; layer < config.num_layers && first.size() == 1; ++layer) {
-    if (config.has_experts(layer) != config.has_experts(0)) first.push_back(layer);
-  }
-  return first;
-}
-
 std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const StageShare& share,
                                           int ranks, int rank) {
   CHECK(CheckStageShare(config, share).ok() && CheckRankShape(config, ranks).ok());
@@ -349,9 +345,8 @@ std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const Stage
   return tensors;
 }
 
-int64_t QuantisedProductBytes(const ModelConfig& config, Role role,
+int64_t QuantisedProductBytes(const ModelConfig& config, const QuantConfig& quant, Role role,
                               const std::vector<int64_t>& rows, int ranks, int rank) {
-  const QuantConfig& quant = *config.quant;
   const bool rows_split =
       role != Role::kAttentionOutput && role != Role::kDown && role != Role::kExpertDown;
   std::vector<int64_t> leaves = {0, config.hidden_size};

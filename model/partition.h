@@ -20,9 +20,6 @@
 
 namespace tutti::model {
 
-// The first layer of each kind has, the first: layers of a kind have the same size.
-std::vector<int64_t> KindsOfLayers(const ModelConfig& config);
-
 // Leaves of a row-parallel product, and so the most ranks that can share a stage.
 inline constexpr int kLeaves = 8;
 
@@ -62,8 +59,8 @@ inline constexpr const PackingRule& PackingOf(DeviceKind kind) {
 }
 
 // Bytes of the quantised matrices that make one product on rank `rank`, as the cpu backend holds
-// them: `rows` of each; `role` is that of the last.  REQUIRES: config.is_quantised(role)
-int64_t QuantisedProductBytes(const ModelConfig& config, Role role,
+// them: `rows` of each; `role` is that of the last, and `quant` the format of all.
+int64_t QuantisedProductBytes(const ModelConfig& config, const QuantConfig& quant, Role role,
                               const std::vector<int64_t>& rows, int ranks, int rank);
 
 // Resident weight bytes of one shard.

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "model/config_fields.h"
 #include "model/json_document.h"
+#include "model/limits.h"
 
 namespace tutti::model {
 namespace {
 
 constexpr int64_t kGroupSizeMax = 1 << 20;
+// What compressed-tensors calls the format of groups that have formats of their own.
+constexpr std::string_view kMixed = "mixed-precision";
 constexpr char kInstead[] =
     "; supported: GPTQ and AWQ of 4 bits (GPTQ of 8), FP8, compressed-tensors, MXFP4, NVFP4";
 
@@ -36,9 +40,23 @@ void ReadGptq(ConfigFields& fields, QuantConfig* config) {
   }
   config->zeros_less_one = format == "gptq";
   config->any_order = fields.BoolOr("desc_act", false) && config->group_size != -1;
-  if (const nlohmann::json* dynamic = fields.Object("dynamic");
-      dynamic != nullptr && !dynamic->empty()) {
-    fields.Unsupported("dynamic: other widths for some layers are not supported");
+}
+
+// What GPTQModel has for modules by patterns of their names: "-:" before one leaves modules as they
+// were, which their tensors tell, and the others have fields of their own.
+void ReadDynamic(ConfigFields& fields, std::vector<QuantConfig>* read) {
+  const nlohmann::json* dynamic = fields.Object("dynamic");
+  if (dynamic == nullptr || !fields.status().ok()) return;
+  for (const auto& [pattern, overrides] : dynamic->items()) {
+    if (pattern.starts_with("-:")) continue;
+    const std::string path = absl::StrCat(fields.prefix(), ".dynamic ", Quoted(pattern));
+    if (!overrides.is_object()) return fields.Invalid(absl::StrCat(path, " is no object"));
+    nlohmann::json merged = fields.object();
+    merged.erase("dynamic");
+    merged.update(overrides);
+    ConfigFields of(merged, path);
+    ReadGptq(of, &read->emplace_back());
+    fields.Adopt(of.status());
   }
 }
 
@@ -90,40 +108,31 @@ void ReadFp8(ConfigFields& fields, QuantConfig* config) {
 }
 
 // Those of int-quantized checkpoints: of each token an integer of 8 bits, by a scale found then.
-void ReadActivations(ConfigFields& fields, ConfigFields& group, QuantConfig* config) {
+void ReadActivations(ConfigFields& group, QuantConfig* config) {
   const nlohmann::json* const activations = group.Object("input_activations");
   if (activations == nullptr) return;
   config->quantises_activations = true;
-  ConfigFields of(*activations, absl::StrCat(fields.prefix(), ".input_activations"));
+  ConfigFields of(*activations, absl::StrCat(group.prefix(), ".input_activations"));
   const bool supported = of.IntOr("num_bits", 1, 16, 8) == 8 && of.TextOr("type", "int") == "int" &&
                          of.BoolOr("symmetric", true) && of.BoolOr("dynamic", false) &&
                          of.TextOr("strategy", "token") == "token";
   if (!supported) {
     of.Unsupported("supported: activations of 8 bits, int, symmetric, dynamic, strategy token");
   }
-  fields.Adopt(of.status());
+  group.Adopt(of.status());
 }
 
-// The one group of layers; others than it are refused, since names say which layer is whose.
-void ReadWeightsOfGroup(ConfigFields& fields, QuantConfig* config) {
-  const nlohmann::json* groups = fields.Object("config_groups");
-  if (groups == nullptr) return fields.Invalid("config_groups is missing");
-  if (groups->size() != 1) {
-    return fields.Unsupported(absl::StrCat("config_groups has ", groups->size(),
-                                           " groups; supported: one for all layers"));
-  }
-  ConfigFields group(groups->front(), absl::StrCat(fields.prefix(), ".config_groups"));
+void ReadWeightsOfGroup(ConfigFields& group, QuantConfig* config) {
   const nlohmann::json* weights = group.Object("weights");
-  fields.Adopt(group.status());
-  if (weights == nullptr) return fields.Invalid("config_groups: weights is missing");
-  ConfigFields of_weights(*weights, absl::StrCat(fields.prefix(), ".config_groups.weights"));
+  if (weights == nullptr) return group.Invalid("weights is missing");
+  ConfigFields of_weights(*weights, absl::StrCat(group.prefix(), ".weights"));
   config->bits = static_cast<int>(of_weights.Int("num_bits", 1, 16));
   config->symmetric = of_weights.BoolOr("symmetric", true);
   // Of old files also a bool.
   if (const auto order = weights->find("actorder"); order != weights->end()) {
     config->any_order = *order == "group" || *order == true;
   }
-  if (config->packed == PackedFormat::kInt) ReadActivations(fields, group, config);
+  if (config->packed == PackedFormat::kInt) ReadActivations(group, config);
   const std::string strategy = of_weights.TextOr("strategy", "");
   if (strategy == "group" || strategy == "tensor_group") {
     config->group_size = of_weights.Int("group_size", 1, kGroupSizeMax);
@@ -138,42 +147,72 @@ void ReadWeightsOfGroup(ConfigFields& fields, QuantConfig* config) {
       of_weights.Invalid(NoBlock("block_structure"));
     }
   }
-  fields.Adopt(of_weights.status());
+  group.Adopt(of_weights.status());
 }
 
-void ReadCompressedTensors(ConfigFields& fields, QuantConfig* config) {
-  config->method = Method::kCompressedTensors;
+// kNone: one that is not read.
+PackedFormat PackedFormatOf(std::string_view format) {
   constexpr std::pair<std::string_view, PackedFormat> kFormats[] = {
       {"float-quantized", PackedFormat::kFloat},
       {"int-quantized", PackedFormat::kInt},
       {"pack-quantized", PackedFormat::kPacked},
       {"mxfp4-pack-quantized", PackedFormat::kMxfp4},
       {"nvfp4-pack-quantized", PackedFormat::kNvfp4}};
-  const std::string format = fields.Text("format");
   for (const auto& [name, packed] : kFormats) {
-    if (name == format) config->packed = packed;
+    if (name == format) return packed;
   }
+  return PackedFormat::kNone;
+}
+
+// One of config_groups, stored as `format` says.
+void ReadGroupOfLayers(ConfigFields& group, const std::string& format, QuantConfig* config) {
+  config->method = Method::kCompressedTensors;
+  config->packed = PackedFormatOf(format);
   if (config->packed == PackedFormat::kNone) {
-    fields.Unsupported(absl::StrCat("format ", Quoted(format), " is not supported", kInstead));
+    group.Unsupported(absl::StrCat("format ", Quoted(format), " is not supported", kInstead));
   }
   const bool nvfp4 = config->packed == PackedFormat::kNvfp4;
   config->scale_type = nvfp4 ? DType::kF32 : DType::kBF16;
-  ReadWeightsOfGroup(fields, config);
+  ReadWeightsOfGroup(group, config);
   const bool packed = config->packed == PackedFormat::kPacked;
   const bool fp4 = config->packed == PackedFormat::kMxfp4 || nvfp4;
-  if (fields.status().ok() && config->bits != 8 && !(config->bits == 4 && (packed || fp4))) {
-    fields.Unsupported(absl::StrCat(config->bits, " bits of ", format, " are not supported"));
+  if (group.status().ok() && config->bits != 8 && !(config->bits == 4 && (packed || fp4))) {
+    group.Unsupported(absl::StrCat(config->bits, " bits of ", format, " are not supported"));
   }
   // The groups that a format always has; none where scales are of outputs, blocks or all.
-  const int64_t group = nvfp4 ? 16 : fp4 ? 32 : -1;
-  if (fields.status().ok() && !packed && config->group_size != group) {
-    fields.Unsupported(
+  const int64_t size = nvfp4 ? 16 : fp4 ? 32 : -1;
+  if (group.status().ok() && !packed && config->group_size != size) {
+    group.Unsupported(
         absl::StrCat("group_size ", config->group_size, " of ", format,
-                     " is not supported; supported: ", fp4 ? absl::StrCat(group) : "none"));
+                     " is not supported; supported: ", fp4 ? absl::StrCat(size) : "none"));
   }
-  if (fields.status().ok() && !packed && !config->symmetric) {
-    fields.Unsupported(absl::StrCat("symmetric false of ", format, " is not supported"));
+  if (group.status().ok() && !packed && !config->symmetric) {
+    group.Unsupported(absl::StrCat("symmetric false of ", format, " is not supported"));
   }
+}
+
+// Which group a matrix belongs to, its tensors tell: names of layers are not looked at.
+std::vector<QuantConfig> ReadCompressedTensors(ConfigFields& fields) {
+  const std::string format = fields.Text("format");
+  const nlohmann::json* groups = fields.Object("config_groups");
+  std::vector<QuantConfig> read;
+  if (!fields.status().ok()) return read;
+  if (groups == nullptr || groups->empty()) {
+    const bool known = PackedFormatOf(format) != PackedFormat::kNone || format == kMixed;
+    if (known) fields.Invalid("config_groups is missing");
+    if (!known) {
+      fields.Unsupported(absl::StrCat("format ", Quoted(format), " is not supported", kInstead));
+    }
+    return read;
+  }
+  for (const auto& [name, object] : groups->items()) {
+    ConfigFields group(object, absl::StrCat(fields.prefix(), ".config_groups ", Quoted(name)));
+    if (group.status().ok()) {
+      ReadGroupOfLayers(group, group.TextOr("format", format), &read.emplace_back());
+    }
+    fields.Adopt(group.status());
+  }
+  return read;
 }
 
 void ReadModelOpt(ConfigFields& fields, QuantConfig* config) {
@@ -192,6 +231,28 @@ void ReadModelOpt(ConfigFields& fields, QuantConfig* config) {
     fields.Unsupported(
         absl::StrCat("quant_algo ", Quoted(algorithm), " is not supported; supported: FP8, NVFP4"));
   }
+}
+
+std::vector<QuantConfig> ReadAllModelOpt(ConfigFields& fields) {
+  std::vector<QuantConfig> read;
+  if (fields.TextOr("quant_algo", "") != "MIXED_PRECISION") {
+    ReadModelOpt(fields, &read.emplace_back());
+    return read;
+  }
+  const nlohmann::json* layers = fields.Object("quantized_layers");
+  if (layers == nullptr || layers->empty()) {
+    fields.Invalid("quantized_layers is missing");
+    return read;
+  }
+  // There is one entry for each matrix.
+  std::set<std::string> algorithms;
+  for (const auto& [name, object] : layers->items()) {
+    ConfigFields of(object, absl::StrCat(fields.prefix(), ".quantized_layers ", Quoted(name)));
+    const bool fresh = of.status().ok() && algorithms.insert(of.TextOr("quant_algo", "")).second;
+    if (fresh) ReadModelOpt(of, &read.emplace_back());
+    fields.Adopt(of.status());
+  }
+  return read;
 }
 
 }  // namespace
@@ -227,30 +288,41 @@ std::string DescribeQuantConfig(const QuantConfig& config) {
                       config.quantises_activations ? ", activations int8" : "");
 }
 
-absl::StatusOr<QuantConfig> ParseQuantConfig(const nlohmann::json& object,
-                                             const std::string& path) {
+absl::StatusOr<std::vector<QuantConfig>> ParseQuantConfigs(const nlohmann::json& object,
+                                                           const std::string& path) {
   ConfigFields fields(object, path);
   TUTTI_RETURN_IF_ERROR(fields.status());
-  QuantConfig config;
   const std::string method = fields.Has("quant_method") ? fields.Text("quant_method")
                              : fields.Has("bits") && fields.Has("desc_act") ? "gptq"
                                                                             : "not named";
+  std::vector<QuantConfig> read;
   if (method == "gptq") {
-    ReadGptq(fields, &config);
+    ReadGptq(fields, &read.emplace_back());
+    ReadDynamic(fields, &read);
   } else if (method == "awq") {
-    ReadAwq(fields, &config);
+    ReadAwq(fields, &read.emplace_back());
   } else if (method == "fp8") {
-    ReadFp8(fields, &config);
+    ReadFp8(fields, &read.emplace_back());
   } else if (method == "compressed-tensors") {
-    ReadCompressedTensors(fields, &config);
+    read = ReadCompressedTensors(fields);
   } else if (method == "modelopt") {
-    ReadModelOpt(fields, &config);
+    read = ReadAllModelOpt(fields);
   } else {
     fields.Unsupported(
         absl::StrCat("quant_method ", Quoted(method), " is not supported", kInstead));
   }
   TUTTI_RETURN_IF_ERROR(fields.status());
-  return config;
+  std::vector<QuantConfig> different;
+  for (const QuantConfig& one : read) {
+    if (std::find(different.begin(), different.end(), one) == different.end()) {
+      different.push_back(one);
+    }
+  }
+  if (different.size() > kQuantFormatsMax) {
+    return absl::UnimplementedError(
+        absl::StrCat(path, " has ", different.size(), " formats; supported: ", kQuantFormatsMax));
+  }
+  return different;
 }
 
 }  // namespace tutti::model

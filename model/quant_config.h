@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "base/dtype.h"
 #include "base/status.h"
@@ -61,9 +62,12 @@ struct QuantiseChoice {
 // "gptq of 4 bits, groups of 128", for people.
 std::string DescribeQuantConfig(const QuantConfig& config);
 
-// `object`: quantization_config (or compression_config, or a quantize_config.json). UNIMPLEMENTED:
-// a method, layout or width that is not read here, by name, with what would load instead.
-// INVALID_ARGUMENT: a field that contradicts itself. `path` stands before every error.
-absl::StatusOr<QuantConfig> ParseQuantConfig(const nlohmann::json& object, const std::string& path);
+// The formats that matrices may have, each once: one, or more where layers have groups or patterns
+// of their own. `object`: quantization_config (or compression_config, or a quantize_config.json).
+// UNIMPLEMENTED: a method, layout or width that is not read here, by name, with what would load
+// instead; more than kQuantFormatsMax. INVALID_ARGUMENT: a field that contradicts itself. `path`
+// stands before every error.
+absl::StatusOr<std::vector<QuantConfig>> ParseQuantConfigs(const nlohmann::json& object,
+                                                           const std::string& path);
 
 }  // namespace tutti::model

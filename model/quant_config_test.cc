@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 namespace tutti::model {
 namespace {
@@ -11,14 +13,19 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
+std::vector<QuantConfig> MustAll(const std::string& text) {
+  const auto configs = ParseQuantConfigs(json::parse(text), "config.json: quantization_config");
+  EXPECT_TRUE(configs.ok()) << configs.status();
+  return configs.value_or(std::vector<QuantConfig>(1));
+}
+
 QuantConfig Must(const std::string& text) {
-  const auto config = ParseQuantConfig(json::parse(text), "config.json: quantization_config");
-  EXPECT_TRUE(config.ok()) << config.status();
-  return config.value_or(QuantConfig());
+  EXPECT_EQ(MustAll(text).size(), 1u) << text;
+  return MustAll(text).front();
 }
 
 std::string Said(const std::string& text) {
-  const auto config = ParseQuantConfig(json::parse(text), "config.json: quantization_config");
+  const auto config = ParseQuantConfigs(json::parse(text), "config.json: quantization_config");
   EXPECT_FALSE(config.ok()) << text;
   EXPECT_THAT(std::string(config.status().message()), HasSubstr("config.json"));
   return std::string(config.status().message());
@@ -91,14 +98,48 @@ TEST(QuantConfigTest, ActivationsThatAreIntegers) {
   }
 }
 
+TEST(QuantConfigTest, SeveralFormatsEachOnce) {
+  const auto gptq = MustAll(R"({"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": true,
+      "desc_act": true, "dynamic": {"-:.*0.*": {}, "+:.*down.*": {"bits": 8, "group_size": 64},
+      ".*v_proj.*": {"bits": 8, "group_size": 64, "damp_percent": 0.1}, ".*o_proj.*": {}}})");
+  ASSERT_EQ(gptq.size(), 2u);
+  EXPECT_EQ(gptq[0].bits, 4);
+  EXPECT_EQ(gptq[1].bits, 8);
+  EXPECT_EQ(gptq[1].group_size, 64);
+  EXPECT_TRUE(gptq[1].any_order) << "the rest is as for all";
+
+  const auto groups = MustAll(R"({"quant_method": "compressed-tensors", "format": "mixed-precision",
+      "config_groups": {"group_0": {"format": "float-quantized", "targets": ["re:.*self_attn.*"],
+      "weights": {"num_bits": 8, "type": "float", "strategy": "channel"}}, "group_1": {"format":
+      "pack-quantized", "targets": ["re:.*mlp.*"], "weights": {"num_bits": 4, "strategy": "group",
+      "group_size": 32}}}})");
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].kind(), kernels::CodeKind::kE4m3);
+  EXPECT_EQ(groups[1].kind(), kernels::CodeKind::kInt4);
+  // Before groups had formats of their own, one was of all.
+  EXPECT_EQ(MustAll(R"({"quant_method": "compressed-tensors", "format": "pack-quantized",
+      "config_groups": {"a": {"weights": {"num_bits": 4, "strategy": "group", "group_size": 32}},
+      "b": {"weights": {"num_bits": 8, "strategy": "channel"}}}})")
+                .size(),
+            2u);
+
+  const auto mixed = MustAll(R"({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION",
+      "quantized_layers": {"model.layers.0.mlp.down_proj": {"quant_algo": "FP8"},
+      "model.layers.0.mlp.up_proj": {"quant_algo": "NVFP4", "group_size": 16},
+      "model.layers.1.mlp.up_proj": {"quant_algo": "NVFP4", "group_size": 16}}})");
+  ASSERT_EQ(mixed.size(), 2u);
+}
+
 TEST(QuantConfigTest, OthersAreRefusedByName) {
   EXPECT_THAT(Said(R"({"quant_method": "bitsandbytes"})"), HasSubstr("\"bitsandbytes\""));
   EXPECT_THAT(Said("{}"), HasSubstr("not named"));
   EXPECT_THAT(Said(R"({"quant_method": "gptq", "bits": 3})"), HasSubstr("bits 3 of GPTQ"));
   EXPECT_THAT(Said(R"({"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"})"),
               HasSubstr("\"marlin\""));
-  EXPECT_THAT(Said(R"({"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*": {}}})"),
-              HasSubstr("dynamic"));
+  EXPECT_THAT(Said(R"({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*": {"bits": 3}}})"),
+              HasSubstr("dynamic \"+:.*\": bits 3 of GPTQ"));
+  EXPECT_THAT(Said(R"({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*": 3}})"),
+              HasSubstr("is no object"));
   EXPECT_THAT(Said(R"({"quant_method": "gptq", "bits": 4, "group_size": 0})"),
               HasSubstr("group_size is 0"));
   EXPECT_THAT(Said(R"({"quant_method": "awq", "version": "gemv"})"), HasSubstr("\"gemv\""));
@@ -113,7 +154,22 @@ TEST(QuantConfigTest, OthersAreRefusedByName) {
               HasSubstr("config_groups is missing"));
   EXPECT_THAT(Said(R"({"quant_method": "compressed-tensors", "format": "int-quantized",
       "config_groups": {"a": {}, "b": {}}})"),
-              HasSubstr("has 2 groups"));
+              HasSubstr("config_groups \"a\": weights is missing"));
+  EXPECT_THAT(Said(R"({"quant_method": "compressed-tensors", "format": "mixed-precision",
+      "config_groups": {"a": {"weights": {"num_bits": 8, "strategy": "channel"}}}})"),
+              HasSubstr("config_groups \"a\": format \"mixed-precision\""));
+  EXPECT_THAT(Said(R"({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"})"),
+              HasSubstr("quantized_layers is missing"));
+  EXPECT_THAT(Said(R"({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION",
+      "quantized_layers": {"a": {"quant_algo": "W4A8_AWQ"}}})"),
+              HasSubstr("quantized_layers \"a\": quant_algo \"W4A8_AWQ\""));
+  std::string groups;
+  for (int size = 1; size <= 17; ++size) {
+    groups += std::string(size > 1 ? ", " : "") + "\"+:" + std::to_string(size) +
+              "\": {\"group_size\": " + std::to_string(size) + "}";
+  }
+  EXPECT_THAT(Said(R"({"quant_method": "gptq", "bits": 4, "dynamic": {)" + groups + "}}"),
+              HasSubstr("has 18 formats; supported: 16"));
   EXPECT_THAT(Said(R"({"quant_method": "modelopt", "quant_algo": "W4A8"})"), HasSubstr("\"W4A8\""));
 }
 

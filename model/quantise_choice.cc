@@ -59,9 +59,10 @@ absl::Status ApplyQuantise(const QuantiseChoice& choice, ModelConfig* config) {
     if (!choice.head) return absl::OkStatus();
     return absl::InvalidArgumentError("--quantize-head says how little without --quantize");
   }
-  if (config->quant.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--quantize: the checkpoint is quantised already: ", DescribeQuantConfig(*config->quant)));
+  if (!config->quant.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--quantize: the checkpoint is quantised already: ",
+                     DescribeFormats(config->quant, config->num_layers)));
   }
   TUTTI_ASSIGN_OR_RETURN(const QuantConfig quant, ParseQuantiseScheme(choice.scheme));
   uint32_t roles = UsualQuantisedRoles();
@@ -70,8 +71,7 @@ absl::Status ApplyQuantise(const QuantiseChoice& choice, ModelConfig* config) {
     if ((roles >> static_cast<unsigned>(tensor.role) & 1) == 0) continue;
     TUTTI_RETURN_IF_ERROR(CheckGroups(quant, tensor.name, tensor.shape[1]));
   }
-  config->quant = quant;
-  config->quantised_roles = roles;
+  config->quant = QuantFormats({quant}, roles);
   config->quantise = choice;
   if (!choice.head) return absl::OkStatus();
   TUTTI_RETURN_IF_ERROR(CheckGroups(quant, "the head", config->hidden_size));
@@ -82,9 +82,10 @@ absl::Status ApplyQuantise(const QuantiseChoice& choice, ModelConfig* config) {
 }
 
 Range ColsOfCodes(const ModelConfig& config, const ShardTensor& part) {
-  CHECK(config.makes_codes(part.spec.role));
+  CHECK(config.makes_codes(part.spec.role, part.spec.layer));
   const int64_t in = part.spec.shape[1];
-  const int64_t group = config.quant->group_size == -1 ? in : config.quant->group_size;
+  const int64_t said = config.quant.Find(part.spec.role, part.spec.layer)->group_size;
+  const int64_t group = said == -1 ? in : said;
   return {part.cols.begin / group * group,
           std::min(in, (part.cols.end + group - 1) / group * group)};
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "model/checkpoint_testing.h"
+#include "model/quantised_roles.h"
 #include "model/weight_map.h"
 
 namespace tutti::model {
@@ -33,11 +34,11 @@ TEST(QuantiseChoiceTest, WhatCannotBeMadeIsRefusedByName) {
   EXPECT_THAT(Refusal({"int5"}, config), HasSubstr("int4-g128"));
   EXPECT_THAT(Refusal({"int4-g4096"}, config), HasSubstr("q_proj.weight\": has"));
   ModelConfig quantised = config;
-  quantised.quant = QuantConfig();
+  quantised.quant = QuantFormats({QuantConfig()}, UsualQuantisedRoles());
   EXPECT_THAT(Refusal({"int8"}, quantised), HasSubstr("quantised already"));
   ModelConfig same = config;
   EXPECT_TRUE(ApplyQuantise({}, &same).ok());
-  EXPECT_FALSE(same.quant.has_value());
+  EXPECT_TRUE(same.quant.empty());
   EXPECT_EQ(ServedFingerprint("f", same), "f");
 }
 
@@ -49,8 +50,8 @@ TEST(QuantiseChoiceTest, AHeadOfCodesIsMadeOfTheEmbedding) {
   ASSERT_TRUE(ApplyQuantise({"int4-g8", true}, &config).ok());
   EXPECT_EQ(WeightOf(config, Role::kHead, -1).name, embedding);
   EXPECT_EQ(ListCheckpointTensors(config).size(), tensors) << "it is there once";
-  EXPECT_TRUE(config.makes_codes(Role::kHead));
-  EXPECT_FALSE(config.makes_codes(Role::kEmbedding));
+  EXPECT_TRUE(config.makes_codes(Role::kHead, -1));
+  EXPECT_FALSE(config.makes_codes(Role::kEmbedding, -1));
   EXPECT_EQ(ServedFingerprint("f", config), "f-int4-g8-head");
 }
 

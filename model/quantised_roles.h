@@ -1,4 +1,5 @@
-// Which matrices of a model are quantised: a role in all layers, or in none.
+// Which matrices of a model are quantised, and in which of the formats of config.json: the tensors
+// tell, layer by layer. Parts of one product, and experts of a layer, have one format.
 //
 // Pure, but for LoadQuantConfig.  Thread: any.
 #pragma once
@@ -12,13 +13,11 @@
 
 namespace tutti::model {
 
-// Roles as checkpoints that say no more have them: the matrices of attention, MLPs and experts.
-uint32_t UsualQuantisedRoles();
-
-// Sets config->quant to what the tensors of `checkpoint` say: which roles are quantised, and the
-// type of their scales. INVALID_ARGUMENT names a tensor that is quantised though config.json says
-// nothing of it, or though another of its role is not. UNIMPLEMENTED: of a role, or in a way, that
-// is not served.  Experts and layers that the checkpoint lacks are left to CheckCheckpoint.
+// Sets config->quant to what the tensors of `checkpoint` say: the format of each role and layer,
+// with the type of its scales. INVALID_ARGUMENT names a matrix that is quantised though config.json
+// says nothing of it, or nothing that fits. UNIMPLEMENTED: of a role, or in a way, that is not
+// served; or in one that tensors do not tell from another.  Experts and layers that the checkpoint
+// lacks are taken to be like others, and left to CheckCheckpoint.
 absl::Status FindQuantisedRoles(const Checkpoint& checkpoint, ModelConfig* config);
 
 // Whether quantize_config.json in `dir`, which older files have instead of quantization_config, or

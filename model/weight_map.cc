@@ -71,12 +71,13 @@ std::vector<int64_t> TensorShape(const WeightSpec& spec) {
 
 absl::Status CheckTensor(const ModelConfig& config, const Checkpoint& checkpoint,
                          const WeightSpec& spec) {
-  if (config.is_quantised(spec.role) && !config.makes_codes(spec.role)) {
+  const QuantConfig* const format = config.quant.Find(spec.role, spec.layer);
+  if (format != nullptr && !config.quantise.has_value()) {
     const auto find = [&](const std::string& name) { return checkpoint.Find(name); };
-    return Annotate(FindQuantisedMatrix(find, QuantPrefix(spec.name), *config.quant,
-                                        spec.tensor_rows, spec.shape[1])
-                        .status(),
-                    checkpoint.dir());
+    return Annotate(
+        FindQuantisedMatrix(find, QuantPrefix(spec.name), *format, spec.tensor_rows, spec.shape[1])
+            .status(),
+        checkpoint.dir());
   }
   const std::string what = absl::StrCat(checkpoint.dir(), ": tensor \"", spec.name, "\" (",
                                         std::string(RoleName(spec.role)), ")");
@@ -229,7 +230,8 @@ std::string DescribeConversion(const ModelConfig& config, const Checkpoint& chec
   for (const WeightSpec& spec : ListWeights(config, WholeModel(config))) {
     const TensorInfo* const found = checkpoint.Find(spec.name);
     // Vectors are held in f32 anyway.
-    if (found == nullptr || spec.shape.size() < 2 || config.is_quantised(spec.role)) continue;
+    if (found == nullptr || spec.shape.size() < 2) continue;
+    if (config.is_quantised(spec.role, spec.layer)) continue;
     const StoredType wanted = StoredTypeOf(config.dtype);
     if (found->dtype == wanted) continue;
     const int64_t from = StoredTypeBytes(found->dtype);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,21 +26,22 @@ constexpr int64_t kLayersDealtAtEnd = 1'000'000;
 class Search {
  public:
   Search(const model::ModelConfig& model, const std::vector<DeviceSpec>& devices,
-         const ClusterOptions& options)
+         const ClusterOptions& options, int estimate)
       : model_(model),
         devices_(WithComparableSpeeds(devices)),
         given_(devices),
         options_(options.placement),
         pipelines_asked_(options.num_pipelines),
         wanted_(BlocksWanted(model, options.placement)),
-        costs_(model, options_) {
+        costs_(model, options_, estimate) {
     const auto count = static_cast<int64_t>(devices.size());
     as_given_.resize(count);
     std::iota(as_given_.begin(), as_given_.end(), 0);
     largest_first_ = LargestFirst(devices_);
   }
 
-  absl::StatusOr<ClusterPlan> Run();
+  // Nothing: what was chosen does not fit when each layer's own bytes are counted.
+  absl::StatusOr<std::optional<ClusterPlan>> Run();
 
  private:
   std::vector<int32_t> RanksToTry() const;
@@ -50,7 +52,7 @@ class Search {
   bool PipelineFits(const Layout& layout, int64_t pipeline, bool largest_first);
   void NoteLack(const std::vector<StageGroup>& groups, LayoutTried* tried);
   double PaceOfPipeline(const std::vector<StageGroup>& groups, const ModeSplit& split);
-  ClusterPlan Write(const LayoutTried& chosen);
+  std::optional<ClusterPlan> Write(const LayoutTried& chosen);
   int32_t BusySequences(int64_t pipelines) const {
     return static_cast<int32_t>(std::max<int64_t>(1, options_.max_sequences / pipelines));
   }
@@ -172,7 +174,7 @@ LayoutTried Search::Try(Layout layout, bool largest_first) {
   return tried;
 }
 
-ClusterPlan Search::Write(const LayoutTried& chosen) {
+std::optional<ClusterPlan> Search::Write(const LayoutTried& chosen) {
   ClusterPlan plan{.pipelines = {}, .chosen = chosen, .rejected = {}, .speeds_known = true};
   const Layout& layout = chosen.layout;
   options_.busy_sequences = BusySequences(layout.pipelines);
@@ -181,8 +183,9 @@ ClusterPlan Search::Write(const LayoutTried& chosen) {
   plan.chosen.kv_tokens = 0;
   plan.chosen.tokens_per_second = 0;
   for (int32_t i = 0; i < layout.pipelines; ++i) {
-    const auto split = SplitByMode(model_, devices_, GroupsOf(layout, i, chosen.largest_first),
-                                   options_, wanted_, &costs_, rooms);
+    auto split = SplitByMode(model_, devices_, GroupsOf(layout, i, chosen.largest_first), options_,
+                             wanted_, &costs_, rooms);
+    if (!CountLayers(given_, wanted_, &costs_, &*split)) return std::nullopt;
     plan.chosen.tokens_per_second += PaceOfPipeline(split->groups, *split);
     plan.pipelines.push_back(WritePlacement(given_, *split, options_, &costs_));
     plan.chosen.kv_tokens += plan.pipelines.back().kv_tokens();
@@ -191,7 +194,7 @@ ClusterPlan Search::Write(const LayoutTried& chosen) {
   return plan;
 }
 
-absl::StatusOr<ClusterPlan> Search::Run() {
+absl::StatusOr<std::optional<ClusterPlan>> Search::Run() {
   const auto count = static_cast<int64_t>(devices_.size());
   const bool equal = as_given_ == largest_first_;
   std::vector<LayoutTried> tried;
@@ -230,13 +233,14 @@ absl::StatusOr<ClusterPlan> Search::Run() {
         count, " devices do not hold ",
         DescribeLayout({one.num_stages, one.num_ranks, std::max(1, pipelines_asked_)})));
   }
-  ClusterPlan plan = Write(*best);
+  std::optional<ClusterPlan> plan = Write(*best);
+  if (!plan.has_value()) return plan;
   const LayoutTried chosen = *best;
   for (LayoutTried& one : tried) {
     if (one.layout == chosen.layout && one.largest_first == chosen.largest_first) continue;
-    plan.rejected.push_back(std::move(one));
+    plan->rejected.push_back(std::move(one));
   }
-  std::stable_sort(plan.rejected.begin(), plan.rejected.end(),
+  std::stable_sort(plan->rejected.begin(), plan->rejected.end(),
                    [](const LayoutTried& a, const LayoutTried& b) {
                      if (a.fits != b.fits) return a.fits;
                      if (a.fits) return a.tokens_per_second > b.tokens_per_second;
@@ -299,7 +303,12 @@ absl::StatusOr<ClusterPlan> PlanCluster(const model::ModelConfig& model,
   if (devices.empty()) return absl::InvalidArgumentError("no devices to plan for");
   TUTTI_RETURN_IF_ERROR(CheckDeviceKinds(model, options.placement, devices));
   if (ShapeIsGiven(options.placement)) return PlanGiven(model, devices, options);
-  return Search(model, devices, options).Run();
+  for (int estimate = 0; estimate < kLayerEstimates; ++estimate) {
+    TUTTI_ASSIGN_OR_RETURN(std::optional<ClusterPlan> plan,
+                           Search(model, devices, options, estimate).Run());
+    if (plan.has_value()) return *std::move(plan);
+  }
+  return absl::InternalError("layers that all fit by the size of the largest do not fit");
 }
 
 }  // namespace tutti::placement

@@ -83,10 +83,13 @@ absl::StatusOr<ModeSplit> SplitAsGiven(const model::ModelConfig& model,
   TUTTI_RETURN_IF_ERROR(CheckOverrides(model, options.layers, groups.size()));
   const std::vector<StageSlot> slots = SlotsOf(groups, devices, costs);
   Split split{.layers = options.layers, .blocks = wanted.most};
+  int64_t first = 0;
   for (size_t i = 0; i < slots.size(); ++i) {
-    split.blocks = std::min(split.blocks, BlocksThatFit(slots[i], split.layers[i]));
+    const FilledSlot filled(slots[i], first, split.layers[i]);
+    first += split.layers[i];
+    split.blocks = std::min(split.blocks, BlocksThatFit(filled.slot(), split.layers[i]));
     if (split.blocks < wanted.least) {
-      return StageLacks(devices, groups, i, slots[i], split.layers[i], wanted.least, options);
+      return StageLacks(devices, groups, i, filled.slot(), split.layers[i], wanted.least, options);
     }
   }
   return ModeSplit{.groups = std::move(groups), .split = std::move(split)};
@@ -100,9 +103,13 @@ int64_t SmallestStageBytes(const model::ModelConfig& model, const PlacementOptio
   int32_t ranks = std::max(1, options.num_ranks);
   for (const int32_t count : options.stage_ranks) ranks = std::max(ranks, count);
   if (!model::CheckRanks(model, ranks).ok()) ranks = 1;  // refused where the pipeline is planned
-  StageCosts costs(model, options);
+  StageCosts costs(model, options, kLargestLayer);
   const RankCost& middle = costs.Of(ranks, false, false, kind).ranks.front();
-  return middle.activations + middle.layer_weights + middle.layer_block;
+  int64_t least = middle.layer_weights;
+  for (size_t i = 0; i + 1 < middle.weights_before.size(); ++i) {
+    least = std::min(least, middle.weights_before[i + 1] - middle.weights_before[i]);
+  }
+  return middle.activations + least + middle.layer_block;
 }
 
 absl::StatusOr<Placement> PlacePipeline(const model::ModelConfig& model,
@@ -113,16 +120,22 @@ absl::StatusOr<Placement> PlacePipeline(const model::ModelConfig& model,
                          StageRanks(model, devices.size(), options));
   const std::vector<StageGroup> groups = GroupsOf(ranks);
   const BlockRange wanted = BlocksWanted(model, options);
-  StageCosts costs(model, options);
   if (!options.layers.empty()) {
+    StageCosts costs(model, options, kLargestLayer);
     TUTTI_ASSIGN_OR_RETURN(const ModeSplit given,
                            SplitAsGiven(model, devices, groups, options, wanted, &costs));
     return WritePlacement(devices, given, options, &costs);
   }
-  const auto chosen =
-      SplitByMode(model, WithComparableSpeeds(devices), groups, options, wanted, &costs);
-  if (!chosen.has_value()) return DoesNotFit(model, devices, groups, options, wanted.least);
-  return WritePlacement(devices, *chosen, options, &costs);
+  for (int estimate = 0; estimate < kLayerEstimates; ++estimate) {
+    StageCosts costs(model, options, estimate);
+    auto chosen =
+        SplitByMode(model, WithComparableSpeeds(devices), groups, options, wanted, &costs);
+    if (!chosen.has_value()) break;
+    if (CountLayers(devices, wanted, &costs, &*chosen)) {
+      return WritePlacement(devices, *chosen, options, &costs);
+    }
+  }
+  return DoesNotFit(model, devices, groups, options, wanted.least);
 }
 
 }  // namespace tutti::placement

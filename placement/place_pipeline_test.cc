@@ -29,7 +29,7 @@ using testing::HasSubstr;
 // The pace of a placement, from its own fields.
 double PaceOfPlacement(const model::ModelConfig& model, const std::vector<DeviceSpec>& devices,
                        const Placement& placement, const PlacementOptions& options) {
-  StageCosts costs(model, options);
+  StageCosts costs(model, options, kLargestLayer);
   std::vector<StageGroup> groups;
   Split split{.layers = Layers(placement), .blocks = placement.num_blocks};
   for (const StagePlacement& stage : placement.stages) {

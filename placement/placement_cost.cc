@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
+#include "model/layer_kinds.h"
 #include "model/partition.h"
 #include "model/work_space.h"
 
@@ -15,15 +17,29 @@ int64_t FixedBytes(const model::ModelConfig& model, const model::StageShare& end
   return model::ComputeShardBytes(model, ends, ranks, rank, model::PackingOf(kind)).total();
 }
 
-// The bytes of a layer of the largest kind: any of the layers may come to lie here.
-int64_t LayerBytes(const model::ModelConfig& model, int ranks, int rank, DeviceKind kind) {
-  int64_t most = 0;
-  for (const int64_t layer : model::KindsOfLayers(model)) {
+// The bytes of all layers before each.
+std::vector<int64_t> WeightsBefore(const model::ModelConfig& model, int ranks, int rank,
+                                   DeviceKind kind) {
+  const std::vector<int64_t> kinds = model::KindsOfLayers(model);
+  std::vector<int64_t> bytes;
+  for (const int64_t layer : kinds) {
     const model::StageShare one{.first_layer = layer, .num_layers = 1};
-    most = std::max(
-        most, model::ComputeShardBytes(model, one, ranks, rank, model::PackingOf(kind)).total());
+    bytes.push_back(
+        model::ComputeShardBytes(model, one, ranks, rank, model::PackingOf(kind)).total());
   }
-  return most;
+  std::vector<int64_t> before = {0};
+  for (const int32_t of_layer : model::KindOfEachLayer(model, kinds)) {
+    before.push_back(before.back() + bytes[static_cast<size_t>(of_layer)]);
+  }
+  return before;
+}
+
+int64_t EstimateLayer(const std::vector<int64_t>& before, int estimate) {
+  const auto layers = static_cast<int64_t>(before.size()) - 1;
+  int64_t most = 0;
+  for (size_t i = 0; i + 1 < before.size(); ++i) most = std::max(most, before[i + 1] - before[i]);
+  const int64_t mean = before.back() / std::max<int64_t>(1, layers);
+  return mean + (most - mean) * estimate / kLargestLayer;
 }
 
 // The sizes of the largest step, as the workers have them.
@@ -84,9 +100,12 @@ StageCost StageCosts::Compute(int ranks, bool first, bool last, DeviceKind kind)
   const model::StageShare ends{.has_embedding = first, .has_head = last};
   const model::StepSizes sizes = SizesOf(model_, options_);
   for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<int64_t> before = WeightsBefore(model_, ranks, rank, kind);
+    const int64_t layer = EstimateLayer(before, estimate_);
     cost.ranks.push_back(
         {.fixed_weights = FixedBytes(model_, ends, ranks, rank, kind),
-         .layer_weights = LayerBytes(model_, ranks, rank, kind),
+         .layer_weights = layer,
+         .weights_before = std::move(before),
          .layer_block =
              options_.block_size * model::ResidentKvBytesPerToken(model_, ranks, kind, rank),
          .activations = model::ActivationBytes(model_, ends, ranks, rank, sizes, kind)});
@@ -96,18 +115,21 @@ StageCost StageCosts::Compute(int ranks, bool first, bool last, DeviceKind kind)
 }
 
 int64_t StageCosts::WeightBytes(const StagePlacement& stage, int ranks, int rank, DeviceKind kind) {
-  const model::StageShare share{.first_layer = stage.first_layer,
-                                .num_layers = stage.num_layers,
-                                .has_embedding = stage.has_embedding,
-                                .has_head = stage.has_head};
-  if (!model_.dense_layers.empty()) {
-    return model::ComputeShardBytes(model_, share, ranks, rank, model::PackingOf(kind)).total() +
-           DraftWeights(stage.has_head, rank, kind);
-  }
-  // The same without a list of all tensors.
   const RankCost& cost =
-      Of(ranks, share.has_embedding, share.has_head, kind).ranks[static_cast<size_t>(rank)];
-  return cost.fixed_weights + share.num_layers * cost.layer_weights;
+      Of(ranks, stage.has_embedding, stage.has_head, kind).ranks[static_cast<size_t>(rank)];
+  const auto first = static_cast<size_t>(stage.first_layer);
+  return cost.fixed_weights + cost.weights_before[first + static_cast<size_t>(stage.num_layers)] -
+         cost.weights_before[first];
+}
+
+FilledSlot::FilledSlot(const StageSlot& slot, int64_t first, int64_t count) : slot_(slot) {
+  for (const StageSlot::Rank& rank : slot.ranks) {
+    RankCost& cost = costs_.emplace_back(*rank.cost);
+    cost.fixed_weights += cost.weights_before[static_cast<size_t>(first + count)] -
+                          cost.weights_before[static_cast<size_t>(first)];
+    cost.layer_weights = 0;
+  }
+  for (size_t i = 0; i < costs_.size(); ++i) slot_.ranks[i].cost = &costs_[i];
 }
 
 int64_t LayersThatFit(const StageSlot& slot, int64_t blocks) {

@@ -166,6 +166,21 @@ std::optional<ModeSplit> SplitByMode(const model::ModelConfig& model,
   return std::nullopt;
 }
 
+bool CountLayers(const std::vector<DeviceSpec>& devices, const BlockRange& wanted,
+                 StageCosts* costs, ModeSplit* chosen) {
+  if (costs->layers_alike()) return true;
+  const std::vector<StageSlot> slots = SlotsOf(chosen->groups, devices, costs);
+  int64_t blocks = wanted.most, first = 0;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const int64_t layers = chosen->split.layers[i];
+    blocks = std::min(blocks, BlocksThatFit(FilledSlot(slots[i], first, layers).slot(), layers));
+    first += layers;
+  }
+  if (blocks < wanted.least) return false;
+  chosen->split.blocks = blocks;
+  return true;
+}
+
 Placement WritePlacement(const std::vector<DeviceSpec>& devices, const ModeSplit& chosen,
                          const PlacementOptions& options, StageCosts* costs) {
   Placement placement{.stages = {},
@@ -195,8 +210,8 @@ Placement WritePlacement(const std::vector<DeviceSpec>& devices, const ModeSplit
            .budget_bytes = UsableBytes(device),
            .weight_bytes = costs->WeightBytes(stage, static_cast<int>(group.size()),
                                               static_cast<int>(rank), device.kind),
-           .kv_bytes = chosen.split.blocks *
-                       (stage.num_layers * bytes.layer_block + bytes.fixed_block),
+           .kv_bytes =
+               chosen.split.blocks * (stage.num_layers * bytes.layer_block + bytes.fixed_block),
            .activation_bytes = bytes.activations});
     }
     first_layer += stage.num_layers;

@@ -42,6 +42,11 @@ std::optional<ModeSplit> SplitByMode(const model::ModelConfig& model,
                                      const PlacementOptions& options, const BlockRange& wanted,
                                      StageCosts* costs, int64_t tried_max = kSplitsTriedMax);
 
+// Counts what each layer of the chosen split takes of its own, and sets its blocks to those that
+// fit beside. False: fewer than wanted.least do, and the split is left as it is.
+bool CountLayers(const std::vector<DeviceSpec>& devices, const BlockRange& wanted,
+                 StageCosts* costs, ModeSplit* chosen);
+
 // The placement of the chosen split, with every byte counted. The speeds are those of `devices`.
 Placement WritePlacement(const std::vector<DeviceSpec>& devices, const ModeSplit& chosen,
                          const PlacementOptions& options, StageCosts* costs);

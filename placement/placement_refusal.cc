@@ -19,13 +19,32 @@ std::vector<StageSlot> EqualSlots(StageCosts* costs, size_t count, int ranks,
   return SlotsOf(groups, {device}, costs);
 }
 
+// What one stage lacks for all layers, each counted with its own bytes.
+Lack LackForAll(const StageSlot& slot, int64_t layers, int64_t blocks) {
+  return LackFor(FilledSlot(slot, 0, layers).slot(), layers, blocks);
+}
+
+// The first estimate of layers by which `groups` do not hold them; the largest where each says that
+// they do.
+int EstimateThatFails(const model::ModelConfig& model, const std::vector<DeviceSpec>& devices,
+                      const std::vector<StageGroup>& groups, const PlacementOptions& options,
+                      int64_t blocks) {
+  for (int estimate = 0; estimate < kLargestLayer; ++estimate) {
+    StageCosts costs(model, options, estimate);
+    if (!Fits(SlotsOf(groups, devices, &costs), model.num_layers, blocks)) return estimate;
+  }
+  return kLargestLayer;
+}
+
 // Memory that each of `count * ranks` devices of the kind of `like` needs.
 int64_t MemoryOfEach(const model::ModelConfig& model, StageCosts* costs, size_t count, int ranks,
                      DeviceSpec like, int64_t blocks) {
   constexpr int64_t kMost = int64_t{1} << 60;
   const int64_t too_little = Largest(0, kMost, [&](int64_t memory) {
     like.memory_bytes = memory;
-    return !Fits(EqualSlots(costs, count, ranks, like), model.num_layers, blocks);
+    const std::vector<StageSlot> slots = EqualSlots(costs, count, ranks, like);
+    if (count == 1) return LackForAll(slots.front(), model.num_layers, blocks).bytes > 0;
+    return !Fits(slots, model.num_layers, blocks);
   });
   return too_little + 1;
 }
@@ -78,7 +97,7 @@ std::string DescribeStage(const std::vector<DeviceSpec>& devices,
 absl::Status DoesNotFit(const model::ModelConfig& model, const std::vector<DeviceSpec>& devices,
                         const std::vector<StageGroup>& groups, const PlacementOptions& options,
                         int64_t blocks) {
-  StageCosts costs(model, options);
+  StageCosts costs(model, options, EstimateThatFails(model, devices, groups, options, blocks));
   const std::vector<StageSlot> slots = SlotsOf(groups, devices, &costs);
   int64_t held = 0;
   int64_t used = 0;
@@ -100,15 +119,19 @@ absl::Status DoesNotFit(const model::ModelConfig& model, const std::vector<Devic
   // The lack of the tightest stage for one layer, or for all layers that no stage holds.
   const int64_t layers =
       tightest_layers < 1 ? 1 : tightest_layers + std::max<int64_t>(1, model.num_layers - held);
-  const Lack lack = LackFor(slots[tightest], layers, blocks);
+  const bool alone = slots.size() == 1;
+  const Lack lack = alone ? LackForAll(slots.front(), model.num_layers, blocks)
+                          : LackFor(slots[tightest], layers, blocks);
+  // What fits by the size of the largest layer fits anyhow.
+  StageCosts most(model, options, kLargestLayer);
   const auto ranks = static_cast<int>(groups.front().size());
   std::string message = absl::StrCat(
       "the model does not fit: with room for only ", blocks * options.block_size,
       " tokens of KV cache, ", used, used == 1 ? " device holds " : " devices hold ", held, " of ",
       model.num_layers, " layers; ", DescribeStage(devices, groups, tightest, lack.rank), " lacks ",
       lack.bytes, " bytes (", SizeRoundedUp(lack.bytes), "). What would fit: ",
-      DevicesOf(used, MemoryOfEach(model, &costs, slots.size(), ranks, *largest, blocks)));
-  const auto more = StagesNeeded(model, &costs, ranks, *largest, blocks);
+      DevicesOf(used, MemoryOfEach(model, &most, slots.size(), ranks, *largest, blocks)));
+  const auto more = StagesNeeded(model, &most, ranks, *largest, blocks);
   if (more.has_value() && *more * ranks > used) {
     absl::StrAppend(&message, ", or ", DevicesOf(*more * ranks, largest->memory_bytes));
   }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "model/layer_kinds.h"
 #include "model/partition.h"
 
 namespace tutti::placement {
@@ -18,12 +20,22 @@ double BytesOf(const model::ModelConfig& model, int ranks, const model::StageSha
   return static_cast<double>(most);
 }
 
-// The layer as which all are timed: one with experts, where there are any.
-int64_t TimedLayer(const model::ModelConfig& model) {
-  for (const int64_t layer : model::KindsOfLayers(model)) {
-    if (model.has_experts(layer)) return layer;
+// The bytes of a layer as which all are timed: one with experts, where there are any, of the mean
+// size.
+double TimedLayerBytes(const model::ModelConfig& model, int ranks) {
+  const std::vector<int64_t> kinds = model::KindsOfLayers(model);
+  std::vector<double> layers(kinds.size());
+  for (const int32_t kind : model::KindOfEachLayer(model, kinds)) {
+    layers[static_cast<size_t>(kind)] += 1;
   }
-  return 0;
+  double bytes = 0, timed = 0;
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    if (model.has_experts() && !model.has_experts(kinds[kind])) continue;
+    const model::StageShare one{.first_layer = kinds[kind], .num_layers = 1};
+    bytes += layers[kind] * BytesOf(model, ranks, one);
+    timed += layers[kind];
+  }
+  return bytes / timed;
 }
 
 }  // namespace
@@ -37,15 +49,14 @@ StepCost StepCostOf(const model::ModelConfig& model, int ranks, bool has_head, b
   const auto element = static_cast<double>(DTypeBytes(model.dtype));
   // As many products as without codes, of fewer bytes.
   model::ModelConfig plain = model;
-  plain.quant.reset();
+  plain.quant = {};
   StepCost cost;
   if (has_head) {
     cost.head_bytes = BytesOf(model, ranks, {.has_head = true});
     cost.head_flops = 2 * BytesOf(plain, ranks, {.has_head = true}) / element;
   }
-  const model::StageShare timed{.first_layer = TimedLayer(model), .num_layers = 1};
-  cost.layer_bytes = BytesOf(model, ranks, timed);
-  const double plain_bytes = BytesOf(plain, ranks, timed);
+  cost.layer_bytes = TimedLayerBytes(model, ranks);
+  const double plain_bytes = TimedLayerBytes(plain, ranks);
   cost.layer_flops = 2 * plain_bytes / element;
   if (model.has_experts()) {
     int64_t width = 0;

@@ -311,11 +311,12 @@ TEST(QuantReaderTest, FixturesOfTheFormatsOwnPackers) {
   int compared = 0;
   for (const auto& [name, about] : manifest.items()) {
     if (!about.contains("sha256_expected_f32")) continue;
-    const auto config = model::ParseQuantConfig(ConfigOf(about), name);
-    ASSERT_TRUE(config.ok()) << config.status();
+    const auto configs = model::ParseQuantConfigs(ConfigOf(about), name);
+    ASSERT_TRUE(configs.ok()) << configs.status();
+    const model::QuantConfig& config = configs->front();
     const auto source = OpenTensors(folder + name + ".safetensors");
     ASSERT_TRUE(source.ok()) << source.status();
-    const auto matrix = ReadQuantMatrix(**source, "x", *config);
+    const auto matrix = ReadQuantMatrix(**source, "x", config);
     ASSERT_TRUE(matrix.ok()) << matrix.status();
     EXPECT_EQ(matrix->out, about["out_features"]) << name;
     EXPECT_EQ(matrix->in, about["in_features"]) << name;
@@ -330,7 +331,7 @@ TEST(QuantReaderTest, FixturesOfTheFormatsOwnPackers) {
       }
     }
     EXPECT_EQ(Sha256(f32), about["sha256_expected_f32"]) << name;
-    ExpectParts(**source, *config, *matrix, name);
+    ExpectParts(**source, config, *matrix, name);
     if (about.contains("sha256_expected_bf16")) {
       EXPECT_EQ(Sha256(bf16), about["sha256_expected_bf16"]) << name;
     }

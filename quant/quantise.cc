@@ -58,9 +58,10 @@ class Quantiser {
 
   absl::Status Run() {
     TUTTI_ASSIGN_OR_RETURN(model_, model::LoadModelConfig(from_));
-    if (model_.quant.has_value()) {
+    if (!model_.quant.empty()) {
       return absl::FailedPreconditionError(absl::StrCat(
-          from_, " is quantised already: ", model::DescribeQuantConfig(*model_.quant)));
+          from_,
+          " is quantised already: ", model::DescribeFormats(model_.quant, model_.num_layers)));
     }
     TUTTI_ASSIGN_OR_RETURN(checkpoint_, model::Checkpoint::Open(from_));
     TUTTI_RETURN_IF_ERROR(model::CheckCheckpoint(model_, *checkpoint_));

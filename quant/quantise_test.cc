@@ -128,10 +128,10 @@ TEST_F(QuantiseFolderTest, MakesACheckpointThatLoads) {
     ASSERT_TRUE(Make({"int4-g8", head}).ok()) << Make({"int4-g8", head});
     const auto made = model::LoadModelConfig(to_.File("made"));
     ASSERT_TRUE(made.ok()) << made.status();
-    EXPECT_TRUE(made->is_quantised(model::Role::kDown));
-    EXPECT_EQ(made->is_quantised(model::Role::kHead), head);
+    EXPECT_TRUE(made->is_quantised(model::Role::kDown, 0));
+    EXPECT_EQ(made->is_quantised(model::Role::kHead, -1), head);
     EXPECT_EQ(made->tie_word_embeddings, !head);
-    EXPECT_FALSE(made->is_quantised(model::Role::kEmbedding));
+    EXPECT_FALSE(made->is_quantised(model::Role::kEmbedding, -1));
     const auto checkpoint = model::Checkpoint::Open(to_.File("made"));
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
     EXPECT_TRUE(model::CheckCheckpoint(*made, **checkpoint).ok())
@@ -140,7 +140,7 @@ TEST_F(QuantiseFolderTest, MakesACheckpointThatLoads) {
     // The numbers are near those they were made of.
     const auto before = *OpenTensors(from_.path()), after = *OpenTensors(to_.File("made"));
     const std::string prefix = "model.layers.1.mlp.down_proj";
-    const auto matrix = ReadQuantMatrix(*after, prefix, *made->quant);
+    const auto matrix = ReadQuantMatrix(*after, prefix, made->quant.said().front());
     ASSERT_TRUE(matrix.ok()) << matrix.status();
     const auto bytes = *before->Read(prefix + ".weight");
     std::vector<float> row(static_cast<size_t>(matrix->in));

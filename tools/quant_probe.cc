@@ -75,15 +75,19 @@ absl::Status Probe(const std::string& path, const std::string& prefix,
   } else {
     TUTTI_ASSIGN_OR_RETURN(object, FindConfig(path));
   }
-  TUTTI_ASSIGN_OR_RETURN(const model::QuantConfig config,
-                         model::ParseQuantConfig(object, "quantization_config"));
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<model::QuantConfig> configs,
+                         model::ParseQuantConfigs(object, "quantization_config"));
   TUTTI_ASSIGN_OR_RETURN(const auto source, quant::OpenTensors(path));
   const auto find = [&](const std::string& name) { return source->Find(name); };
   if (!model::IsQuantised(find, prefix)) {
     return absl::NotFoundError(path + ": no quantised matrix \"" + prefix + "\"");
   }
-  TUTTI_ASSIGN_OR_RETURN(const quant::QuantMatrix matrix,
-                         quant::ReadQuantMatrix(*source, prefix, config));
+  // The first of the formats that the tensors have.
+  absl::StatusOr<quant::QuantMatrix> read = absl::InternalError("no format");
+  for (size_t i = 0; i < configs.size() && !read.ok(); ++i) {
+    read = quant::ReadQuantMatrix(*source, prefix, configs[i]);
+  }
+  TUTTI_ASSIGN_OR_RETURN(const quant::QuantMatrix matrix, std::move(read));
   Sha256 f32, bf16;
   std::vector<float> row(static_cast<size_t>(matrix.in));
   std::vector<uint16_t> rounded(row.size());

@@ -131,7 +131,9 @@ TestPipeline::TestPipeline(const TestPipelineOptions& options)
     draft_ = std::make_shared<DraftSource>(DraftSource{
         .dir = options.draft_dir, .config = *model::LoadModelConfig(options.draft_dir)});
   }
-  if (options.roles_unknown) config_.quantised_roles = model::UsualQuantisedRoles();
+  if (options.roles_unknown) {
+    config_.quant = model::QuantFormats(config_.quant.said(), model::UsualQuantisedRoles());
+  }
   std::vector<int32_t> layers = options.layers;
   if (layers.empty()) layers = {static_cast<int32_t>(config_.num_layers)};
   int32_t first_layer = 0;

@@ -304,6 +304,12 @@ std::string TextOf(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// The first number in a tensor's name; -1: there is none.
+int64_t LayerOf(const std::string& name) {
+  const size_t digit = name.find_first_of("0123456789");
+  return digit == std::string::npos ? -1 : std::stoll(name.substr(digit));
+}
+
 // A tensor's elements, of any type that is computed in.
 std::vector<float> ElementsOf(const model::Checkpoint& checkpoint, const std::string& name) {
   const auto bytes = checkpoint.Read(name);
@@ -327,11 +333,11 @@ std::vector<float> ElementsOf(const model::Checkpoint& checkpoint, const std::st
 
 }  // namespace
 
-QuantisedCopy MakeQuantisedCopy(const std::string& from, const json& quantization,
-                                const std::string& to, const std::string& dtype,
-                                std::initializer_list<model::Role> left_plain) {
-  const auto quant = model::ParseQuantConfig(quantization, "quantization_config");
-  CHECK(quant.ok()) << quant.status();
+QuantisedCopy MakeMixedCopy(const std::string& from, const json& quantization,
+                            const std::string& to, const std::string& dtype,
+                            const FormatChoice& choice) {
+  const auto formats = model::ParseQuantConfigs(quantization, "quantization_config");
+  CHECK(formats.ok()) << formats.status();
   const auto config = model::LoadModelConfig(from);
   CHECK(config.ok()) << config.status();
   const auto checkpoint = model::Checkpoint::Open(from);
@@ -340,17 +346,16 @@ QuantisedCopy MakeQuantisedCopy(const std::string& from, const json& quantizatio
   uint64_t seed = 1;
   for (const model::CheckpointTensor& tensor : model::ListCheckpointTensors(*config)) {
     const std::vector<float> values = ElementsOf(**checkpoint, tensor.name);
-    const bool matrix =
-        (model::UsualQuantisedRoles() >> static_cast<unsigned>(tensor.role) & 1) != 0 &&
-        std::find(left_plain.begin(), left_plain.end(), tensor.role) == left_plain.end();
-    if (!matrix) {
+    const int format = tensor.shape.size() < 2 ? -1 : choice(tensor.role, LayerOf(tensor.name));
+    if (format < 0) {
       codes.Add(tensor.name, StoredType::kF32, tensor.shape, values);
       plain.Add(tensor.name, StoredType::kF32, tensor.shape, values);
       continue;
     }
-    const Coded coded = Quantise(*quant, tensor.shape[0], tensor.shape[1], values, seed++);
+    const QuantConfig& quant = (*formats)[static_cast<size_t>(format)];
+    const Coded coded = Quantise(quant, tensor.shape[0], tensor.shape[1], values, seed++);
     const std::string prefix = tensor.name.substr(0, tensor.name.size() - sizeof(".weight") + 1);
-    Writer(*quant, prefix, coded, &codes).Write();
+    Writer(quant, prefix, coded, &codes).Write();
     plain.Add(tensor.name, StoredType::kF32, tensor.shape, coded.values);
   }
   json root = json::parse(TextOf(from + "/config.json"));
@@ -360,6 +365,16 @@ QuantisedCopy MakeQuantisedCopy(const std::string& from, const json& quantizatio
   root["quantization_config"] = quantization;
   codes.Write(to + "/codes", root);
   return {to + "/codes", to + "/plain"};
+}
+
+QuantisedCopy MakeQuantisedCopy(const std::string& from, const json& quantization,
+                                const std::string& to, const std::string& dtype,
+                                std::initializer_list<model::Role> left_plain) {
+  return MakeMixedCopy(from, quantization, to, dtype, [&](model::Role role, int64_t) {
+    const bool usual = (model::UsualQuantisedRoles() >> static_cast<unsigned>(role) & 1) != 0;
+    return usual && std::find(left_plain.begin(), left_plain.end(), role) == left_plain.end() ? 0
+                                                                                              : -1;
+  });
 }
 
 }  // namespace tutti::worker

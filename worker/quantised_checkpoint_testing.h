@@ -2,6 +2,8 @@
 // each the plain checkpoint of the numbers that its codes stand for.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -22,5 +24,12 @@ struct QuantisedCopy {
 QuantisedCopy MakeQuantisedCopy(const std::string& from, const nlohmann::json& quantization,
                                 const std::string& to, const std::string& dtype = "float32",
                                 std::initializer_list<model::Role> left_plain = {});
+
+// The format of a matrix, a number of those of model::ParseQuantConfigs; below 0: it is left plain.
+// `layer`: -1 for the head and the embedding.
+using FormatChoice = std::function<int(model::Role role, int64_t layer)>;
+QuantisedCopy MakeMixedCopy(const std::string& from, const nlohmann::json& quantization,
+                            const std::string& to, const std::string& dtype,
+                            const FormatChoice& choice);
 
 }  // namespace tutti::worker

@@ -10,14 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/files_testing.h"
-#include "kernels/backend.h"
 #include "model/checkpoint.h"
 #include "model/config_json.h"
 #include "model/fingerprint.h"
 #include "worker/plain_checkpoint_testing.h"
 #include "worker/quantised_checkpoint_testing.h"
 #include "worker/quantised_formats_testing.h"
-#include "worker/weights.h"
+#include "worker/quantised_voice_testing.h"
 
 namespace tutti::worker {
 namespace {
@@ -30,15 +29,6 @@ class QuantisedRefusalTest : public ::testing::Test {
   TempDir dir_;
   const std::string made_ = MakePlainModel(dir_.path());
 };
-
-std::string LoadSaid(const std::string& dir) {
-  const auto config = model::LoadModelConfig(dir);
-  if (!config.ok()) return std::string(config.status().message());
-  const auto backend = *kernels::CreateBackend("cpu", {.num_threads = 1});
-  const auto weights =
-      LoadWeights(dir, *config, model::WholeModel(*config), backend.get(), nullptr);
-  return weights.ok() ? "loaded" : std::string(weights.status().message());
-}
 
 TEST_F(QuantisedRefusalTest, ConfigurationsThatTheTensorsContradict) {
   const QuantisedCopy copy = MakeQuantisedCopy(made_, GptqConfig(4, 32), dir_.File("gptq"));
@@ -110,7 +100,7 @@ TEST_F(QuantisedRefusalTest, TensorsThatAreNotAsTheFormatHasThem) {
                 HasSubstr(absl::StrCat("\"", down, part, "\": is missing")));
   }
   EXPECT_THAT(LoadSaid(renamed(down + ".qweight", down + ".weight")),
-              HasSubstr("is not quantised, others of its role (down) are"));
+              HasSubstr("down_proj.weight\" (down) has dtype I32, expected F32"));
   const auto with_bias = [&](char last) {
     return Changed(copy.codes, to, [&](auto* tensors, std::string* data) {
       model::TensorInfo bias;

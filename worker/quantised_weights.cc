@@ -18,12 +18,19 @@
 namespace tutti::worker {
 namespace {
 
+const model::QuantConfig& FormatOf(const model::ModelConfig& config,
+                                   const model::ShardTensor& part) {
+  const model::QuantConfig* const format = config.quant.Find(part.spec.role, part.spec.layer);
+  CHECK(format != nullptr) << part.spec.name;
+  return *format;
+}
+
 absl::StatusOr<model::QuantisedMatrix> FindMatrix(const model::Checkpoint& checkpoint,
-                                                  const model::ModelConfig& config,
+                                                  const model::QuantConfig& format,
                                                   const model::WeightSpec& spec) {
   const auto find = [&](const std::string& name) { return checkpoint.Find(name); };
-  return model::FindQuantisedMatrix(find, model::QuantPrefix(spec.name), *config.quant,
-                                    spec.tensor_rows, spec.shape[1]);
+  return model::FindQuantisedMatrix(find, model::QuantPrefix(spec.name), format, spec.tensor_rows,
+                                    spec.shape[1]);
 }
 
 // Codes made of what the checkpoint has instead.
@@ -40,24 +47,25 @@ absl::StatusOr<quant::QuantMatrix> MakeCodes(const model::Checkpoint& checkpoint
       .type = *model::ComputeType(checkpoint.Find(part.spec.name)->dtype),
       .elements = *bytes};
   *bytes += plain.rows * plain.cols.size() * DTypeBytes(plain.type);
-  return quant::MakeQuantMatrix(*config.quant, plain, part.cols, CpuCount());
+  return quant::MakeQuantMatrix(FormatOf(config, part), plain, part.cols, CpuCount());
 }
 
 // The codes of one piece; *bytes moves behind what they are read from.
 absl::StatusOr<quant::QuantMatrix> Decode(const model::Checkpoint& checkpoint,
                                           const model::ModelConfig& config,
                                           const model::ShardTensor& part, const std::byte** bytes) {
-  if (config.makes_codes(part.spec.role)) return MakeCodes(checkpoint, config, part, bytes);
+  if (config.quantise.has_value()) return MakeCodes(checkpoint, config, part, bytes);
+  const model::QuantConfig& format = FormatOf(config, part);
   TUTTI_ASSIGN_OR_RETURN(const model::QuantisedMatrix matrix,
-                         FindMatrix(checkpoint, config, part.spec));
+                         FindMatrix(checkpoint, format, part.spec));
   std::vector<quant::ReadPart> parts;
   for (const model::StoredPart& stored :
-       model::PartsOf(matrix, *config.quant, part.stored_rows(), part.cols)) {
+       model::PartsOf(matrix, format, part.stored_rows(), part.cols)) {
     const auto size = static_cast<size_t>(stored.slice().bytes());
     parts.push_back({stored, std::span(*bytes, size)});
     *bytes += size;
   }
-  return quant::DecodeQuantMatrix(matrix, *config.quant, part.stored_rows(), part.cols, parts);
+  return quant::DecodeQuantMatrix(matrix, format, part.stored_rows(), part.cols, parts);
 }
 
 }  // namespace
@@ -65,7 +73,7 @@ absl::StatusOr<quant::QuantMatrix> Decode(const model::Checkpoint& checkpoint,
 std::vector<ReadItem::Part> QuantisedReads(const model::Checkpoint& checkpoint,
                                            const model::ModelConfig& config,
                                            const model::ShardTensor& part) {
-  if (config.makes_codes(part.spec.role)) {
+  if (config.quantise.has_value()) {
     const model::TensorInfo* const tensor = checkpoint.Find(part.spec.name);
     const int64_t element = model::StoredTypeBytes(tensor->dtype);
     const model::Range cols = model::ColsOfCodes(config, part);
@@ -76,11 +84,12 @@ std::vector<ReadItem::Part> QuantisedReads(const model::Checkpoint& checkpoint,
                        .row_bytes = cols.size() * element,
                        .stride = stride}}};
   }
-  const auto matrix = FindMatrix(checkpoint, config, part.spec);
+  const model::QuantConfig& format = FormatOf(config, part);
+  const auto matrix = FindMatrix(checkpoint, format, part.spec);
   CHECK(matrix.ok()) << matrix.status();
   std::vector<ReadItem::Part> reads;
   for (const model::StoredPart& stored :
-       model::PartsOf(*matrix, *config.quant, part.stored_rows(), part.cols)) {
+       model::PartsOf(*matrix, format, part.stored_rows(), part.cols)) {
     reads.push_back({.tensor = stored.tensor, .slice = stored.slice()});
   }
   return reads;
@@ -96,7 +105,8 @@ absl::StatusOr<std::unique_ptr<kernels::Weight>> PackQuantised(
   source.name = pieces.front().part->spec.name;
   source.leaf_begin = std::move(leaf_begin);
   source.computed_in = config.dtype;
-  source.rounds_rows = config.rounds_rows(pieces.front().part->spec.role);
+  const model::QuantConfig& format = FormatOf(config, *pieces.front().part);
+  source.rounds_rows = format.quantises_activations;
   std::vector<int64_t> rows;
   for (const QuantisedPiece& piece : pieces) {
     TUTTI_ASSIGN_OR_RETURN(matrices.emplace_back(),
@@ -110,12 +120,12 @@ absl::StatusOr<std::unique_ptr<kernels::Weight>> PackQuantised(
     for (const model::HeadSlice& slice : piece.order) {
       source.parts.push_back(matrix.Rows(slice.first, slice.count, slice.step));
       // Only then may the groups of one product differ.
-      if (config.quant->any_order) source.parts.back().section = static_cast<int32_t>(rows.size());
+      if (format.any_order) source.parts.back().section = static_cast<int32_t>(rows.size());
     }
     rows.push_back(piece.part->held_rows);
   }
-  source.bytes_at_least = model::QuantisedProductBytes(config, pieces.back().part->spec.role, rows,
-                                                       place.ranks, place.rank);
+  source.bytes_at_least = model::QuantisedProductBytes(
+      config, format, pieces.back().part->spec.role, rows, place.ranks, place.rank);
   return backend->PackQuantised(source);
 }
 
@@ -125,7 +135,7 @@ absl::Status CheckUnusedBiases(const model::Checkpoint& checkpoint,
   const std::vector<model::WeightSpec> specs = model::ListWeights(config, share);
   for (const model::WeightSpec& spec : specs) used.insert(spec.name);
   for (const model::WeightSpec& spec : specs) {
-    if (!config.is_quantised(spec.role)) continue;
+    if (!config.is_quantised(spec.role, spec.layer)) continue;
     const std::string bias = model::QuantPrefix(spec.name) + ".bias";
     if (used.contains(bias) || checkpoint.Find(bias) == nullptr) continue;
     TUTTI_ASSIGN_OR_RETURN(const auto bytes, checkpoint.Read(bias));

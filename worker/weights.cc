@@ -168,7 +168,7 @@ class Loader {
     for (const Matrix& matrix : matrices_) {
       for (const model::ShardTensor& part : matrix.parts) {
         names.push_back(part.spec.name);
-        if (!config_.is_quantised(part.spec.role) || config_.makes_codes(part.spec.role)) continue;
+        if (config_.quant.empty() || config_.quantise.has_value()) continue;
         const auto others = model::QuantisedNames(model::QuantPrefix(part.spec.name));
         names.insert(names.end(), others.begin(), others.end());
       }
@@ -183,7 +183,7 @@ class Loader {
         names.push_back(spec.name);
     }
     TUTTI_ASSIGN_OR_RETURN(checkpoint_, model::Checkpoint::OpenFor(dir, names));
-    if (config_.quant.has_value() && !config_.quantise.has_value()) {
+    if (!config_.quant.empty() && !config_.quantise.has_value()) {
       TUTTI_RETURN_IF_ERROR(model::FindQuantisedRoles(*checkpoint_, &config_));
       TUTTI_RETURN_IF_ERROR(model::CheckRanks(config_, place_.ranks));
       TUTTI_RETURN_IF_ERROR(CheckUnusedBiases(*checkpoint_, config_, share_));
@@ -198,7 +198,7 @@ class Loader {
                          const std::vector<model::ShardTensor>& parts) {
       Unit& unit = units_.emplace_back(Unit{.matrix = matrix, .vector = vector, .item = {}});
       for (const model::ShardTensor& part : parts) {
-        if (!config_.is_quantised(part.spec.role)) {
+        if (!config_.is_quantised(part.spec.role, part.spec.layer)) {
           unit.item.parts.push_back(PartOf(part));
           continue;
         }
@@ -285,8 +285,8 @@ class Loader {
 
   absl::Status Pack(const Matrix& matrix, const std::byte* bytes) {
     const model::WeightSpec& spec = matrix.parts[0].spec;
-    auto packed =
-        config_.is_quantised(spec.role) ? PackCodes(matrix, bytes) : PackPlain(matrix, bytes);
+    auto packed = config_.is_quantised(spec.role, spec.layer) ? PackCodes(matrix, bytes)
+                                                              : PackPlain(matrix, bytes);
     if (!packed.ok()) return Annotate(packed.status(), absl::StrCat("packing ", spec.name));
     if (matrix.shared != nullptr) {
       *matrix.shared = *std::move(packed);

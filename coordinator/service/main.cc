@@ -96,7 +96,7 @@ absl::Status Serve(ServeFlags flags, Daemon* daemon) {
                model->config.num_layers, model->max_model_len);
   if (!flags.quantise.scheme.empty()) {
     spdlog::info("codes are made of its matrices while workers load them: {}",
-                 model::DescribeQuantConfig(*model->config.quant));
+                 model::DescribeFormats(model->config.quant, model->config.num_layers));
   }
   const door::HeapTrimmer trimmer;
   Coordinator coordinator(std::move(model), flags.options);

@@ -49,8 +49,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto json =
       tutti::model::ParseJson(all.substr(0, line), "config.json", tutti::model::kConfigBytesMax);
   if (!json.ok()) return 0;
-  const auto config = tutti::model::ParseQuantConfig(*json, "config.json");
-  if (!config.ok()) return 0;
+  const auto configs = tutti::model::ParseQuantConfigs(*json, "config.json");
+  if (!configs.ok()) return 0;
   const std::string_view file = all.substr(line + 1);
   const auto bytes = static_cast<int64_t>(file.size());
   const auto header = tutti::model::SafetensorsHeaderBytes(file.substr(0, 8), bytes);
@@ -61,10 +61,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const InMemory source(file, *std::move(tensors));
   const auto find = [&](const std::string& name) { return source.Find(name); };
   if (!tutti::model::IsQuantised(find, "x")) return 0;
-  const auto matrix = tutti::quant::ReadQuantMatrix(source, "x", *config);
-  if (!matrix.ok()) return 0;
-  std::vector<float> row(static_cast<size_t>(matrix->in));
-  for (int64_t n = 0; n < matrix->out; ++n) matrix->Dequantise(n, row.data());
-  for (const int32_t group : matrix->group_of) CHECK(group >= 0 && group < matrix->groups);
+  for (const tutti::model::QuantConfig& config : *configs) {
+    const auto matrix = tutti::quant::ReadQuantMatrix(source, "x", config);
+    if (!matrix.ok()) continue;
+    std::vector<float> row(static_cast<size_t>(matrix->in));
+    for (int64_t n = 0; n < matrix->out; ++n) matrix->Dequantise(n, row.data());
+    for (const int32_t group : matrix->group_of) CHECK(group >= 0 && group < matrix->groups);
+  }
   return 0;
 }

@@ -11,6 +11,7 @@
 #include "model/config_json.h"
 #include "model/limits.h"
 #include "model/partition.h"
+#include "model/quantised_roles.h"
 #include "model/quantised_tensors.h"
 #include "model/shard_chunks.h"
 #include "spdlog/spdlog.h"
@@ -137,7 +138,7 @@ absl::Status ShardFetch::Fetch(const v1::AssignShard& shard, const FetchCallback
   std::vector<std::string> tensors;
   for (const model::WeightSpec& spec : model::ListWeights(config, share)) {
     tensors.push_back(spec.name);
-    if (!config.is_quantised(spec.role) || config.makes_codes(spec.role)) continue;
+    if (config.quant.empty() || config.quantise.has_value() || spec.shape.size() < 2) continue;
     const auto names = model::QuantisedNames(model::QuantPrefix(spec.name));
     tensors.insert(tensors.end(), names.begin(), names.end());
   }
@@ -184,7 +185,11 @@ absl::StatusOr<std::vector<ChunkRange>> ShardFetch::ChunksOfShard(
     const model::ModelConfig& config, const model::StageShare& share,
     const std::vector<std::string>& tensors, int ranks, int rank) const {
   TUTTI_ASSIGN_OR_RETURN(const auto checkpoint, model::Checkpoint::OpenFor(folder(), tensors));
-  std::vector<ChunkRange> chunks = model::ShardChunks(*checkpoint, config, share, ranks, rank);
+  model::ModelConfig found = config;
+  if (!config.quantise.has_value()) {
+    TUTTI_RETURN_IF_ERROR(model::FindQuantisedRoles(*checkpoint, &found));
+  }
+  std::vector<ChunkRange> chunks = model::ShardChunks(*checkpoint, found, share, ranks, rank);
   for (ChunkRange& range : chunks) {
     range.file = cache_->Find(checkpoint->files()[static_cast<size_t>(range.file)].name);
     if (range.file < 0) return absl::InvalidArgumentError("a file that was not offered");
