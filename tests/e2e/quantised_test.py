@@ -24,9 +24,9 @@ STAGES, RANKS = "--pipeline-parallel-size", "--tensor-parallel-size"
 LAYOUTS = (((STAGES, "2"), 2), ((STAGES, "3"), 3), ((RANKS, "2"), 2), ((RANKS, "4"), 4))
 # Of all prompts: three blocks and a half.
 BEGINNING = list(range(300, 356))
-TOKENS = 320
+TOKENS = 256
 # K/V of two answers and less than three, of which four run.
-SMALL = ("--kv-tokens", "960")
+SMALL = ("--kv-tokens", "768")
 
 
 def ask(number):
@@ -95,9 +95,9 @@ class Quantised(unittest.TestCase):
             answers.append(tokens_of(begun + rest.decode()))
         return answers
 
-    def one_voice(self, model, *flags):
+    def one_voice(self, model, *flags, layouts=LAYOUTS):
         expected = self.alone(model, *flags)
-        for layout, workers in LAYOUTS:
+        for layout, workers in layouts:
             with self.subTest(layout=layout):
                 cluster = self.serve(model, *SMALL, *layout, *flags, workers=workers)
                 self.assertEqual(self.together(cluster), expected)
@@ -107,6 +107,14 @@ class Quantised(unittest.TestCase):
                 self.assertEqual(self.together(cluster, victim=f"w{workers - 1}"), expected)
                 self.assertGreater(int(cluster.status()["requests"].get("recovered", 0)), 0, "answers outlived a worker")
                 cluster.stop()
+
+    def test_layers_of_several_formats(self):
+        model = self.checkpoint("mixed")
+        self.one_voice(model, layouts=LAYOUTS[1::2])
+        plan = tutti("plan", "--model", model, "--devices", "2x64MiB", "--max-num-seqs", "4")
+        self.assertEqual(plan.returncode, 0, plan.stderr)
+        self.assertIn("quantised: layer 0: not quantised; layers 1 to 3: query, key, value, attention_output: compressed-tensors e4m3; "
+                      "gate, up, down: compressed-tensors int4, groups of 32", plan.stdout)
 
     def test_codes_made_while_loading(self):
         self.one_voice(DEMO, *AT_LOAD)
