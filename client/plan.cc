@@ -111,6 +111,11 @@ absl::Status NoteQuantised(const std::vector<placement::DeviceSpec>& devices, Pl
   }
   report->notes.push_back(absl::StrCat("the matrices of the layers are quantised: ", format,
                                        "; their codes and scales are held as they are"));
+  if (report->model.is_quantised(model::Role::kEmbedding, -1)) {
+    report->notes.push_back(absl::StrCat("the embedding is quantised too; its rows are held in ",
+                                         std::string(DTypeName(report->model.dtype)),
+                                         ", as they are looked up"));
+  }
   return absl::OkStatus();
 }
 

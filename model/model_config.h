@@ -91,7 +91,7 @@ struct ModelConfig {
   QuantFormats quant;
   // Not of the file but the operator's choice: codes are made while the checkpoint is loaded.
   std::optional<QuantiseChoice> quantise;
-  bool head_of_embedding = false;  // its codes are made of the embedding matrix
+  bool head_of_embedding = false;  // its codes are those of the embedding, or made of it
 
   // "eos_token_id" of config.json, used when generation_config.json has none. May be empty.
   std::vector<int32_t> eos_token_ids;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -24,9 +25,9 @@ constexpr uint32_t kProducts[] = {Bit(Role::kQuery) | Bit(Role::kKey) | Bit(Role
                                   Bit(Role::kGate) | Bit(Role::kUp),
                                   Bit(Role::kExpertGate) | Bit(Role::kExpertUp)};
 
-constexpr Role kRoles[] = {Role::kQuery,    Role::kKey,        Role::kValue, Role::kAttentionOutput,
-                           Role::kGate,     Role::kUp,         Role::kDown,  Role::kExpertGate,
-                           Role::kExpertUp, Role::kExpertDown, Role::kHead};
+constexpr Role kRoles[] = {Role::kEmbedding,       Role::kQuery,    Role::kKey,        Role::kValue,
+                           Role::kAttentionOutput, Role::kGate,     Role::kUp,         Role::kDown,
+                           Role::kExpertGate,      Role::kExpertUp, Role::kExpertDown, Role::kHead};
 
 std::string AllOf(const std::vector<QuantConfig>& formats) {
   return absl::StrJoin(formats, ", and ", [](std::string* text, const QuantConfig& format) {
@@ -58,6 +59,11 @@ class FormatFinder {
     }
     if (config_.quant.empty()) return absl::OkStatus();
     for (const Role role : kRoles) PutAll(role);
+    // A head of codes is a matrix of its own: the embedding's rows are expanded.
+    if (config_.tie_word_embeddings && found_.Find(Role::kHead, -1) != nullptr) {
+      config_.tie_word_embeddings = false;
+      config_.head_of_embedding = true;
+    }
     config_.quant = std::move(found_);
     return absl::OkStatus();
   }
@@ -103,11 +109,10 @@ class FormatFinder {
                        " are quantised, but config.json has no quantization_config that says "
                        "how; bring back the file as it was published"));
     }
-    if ((Bit(spec.role) & (UsualQuantisedRoles() | Bit(Role::kHead))) == 0 ||
-        (spec.role == Role::kHead && config_.tie_word_embeddings)) {
-      return absl::UnimplementedError(absl::StrCat(what,
-                                                   " are quantised, which is served of the "
-                                                   "matrices of layers and of the head"));
+    if (std::find(std::begin(kRoles), std::end(kRoles), spec.role) == std::end(kRoles)) {
+      return absl::UnimplementedError(absl::StrCat(
+          what,
+          " are quantised, which is served of the matrices of layers, the embedding and the head"));
     }
     TUTTI_ASSIGN_OR_RETURN(const QuantConfig format, Choose(find, spec, prefix, what));
     return found_.NumberOf(format);
@@ -167,11 +172,13 @@ class FormatFinder {
 
   // Layers that this checkpoint lacks are taken to be as those that it has.
   void PutAll(Role role) {
+    const bool of_layers = (UsualQuantisedRoles() & Bit(role)) != 0;
+    const int64_t begin = of_layers ? 0 : -1, end = of_layers ? config_.num_layers : 0;
     int any = 0;
-    for (int64_t layer = config_.num_layers - 1; layer >= -1; --layer) {
+    for (int64_t layer = end - 1; layer >= begin; --layer) {
       if (Seen(role, layer) != kUnseen) any = Seen(role, layer);
     }
-    for (int64_t layer = -1; layer < config_.num_layers; ++layer) {
+    for (int64_t layer = begin; layer < end; ++layer) {
       const int seen = Seen(role, layer);
       found_.Put(role, layer, static_cast<uint8_t>(seen == kUnseen ? any : seen));
     }

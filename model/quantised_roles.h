@@ -17,7 +17,8 @@ namespace tutti::model {
 // with the type of its scales. INVALID_ARGUMENT names a matrix that is quantised though config.json
 // says nothing of it, or nothing that fits. UNIMPLEMENTED: of a role, or in a way, that is not
 // served; or in one that tensors do not tell from another.  Experts and layers that the checkpoint
-// lacks are taken to be like others, and left to CheckCheckpoint.
+// lacks are taken to be like others, and left to CheckCheckpoint. Where a tied embedding is
+// quantised, the head is no longer tied but made of the same tensors (head_of_embedding).
 absl::Status FindQuantisedRoles(const Checkpoint& checkpoint, ModelConfig* config);
 
 // Whether quantize_config.json in `dir`, which older files have instead of quantization_config, or

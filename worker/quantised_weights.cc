@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "kernels/float_formats.h"
 #include "kernels/quantised_source.h"
 #include "model/quantise_choice.h"
 #include "model/quantised_tensors.h"
@@ -127,6 +128,24 @@ absl::StatusOr<std::unique_ptr<kernels::Weight>> PackQuantised(
   source.bytes_at_least = model::QuantisedProductBytes(
       config, format, pieces.back().part->spec.role, rows, place.ranks, place.rank);
   return backend->PackQuantised(source);
+}
+
+absl::StatusOr<std::vector<std::byte>> ExpandRows(const model::Checkpoint& checkpoint,
+                                                  const model::ModelConfig& config,
+                                                  const model::ShardTensor& part,
+                                                  const std::byte* bytes) {
+  TUTTI_ASSIGN_OR_RETURN(const quant::QuantMatrix matrix, Decode(checkpoint, config, part, &bytes));
+  std::vector<float> row(static_cast<size_t>(matrix.in));
+  std::vector<std::byte> rows(
+      static_cast<size_t>(matrix.out * matrix.in * DTypeBytes(config.dtype)));
+  for (int64_t n = 0; n < matrix.out; ++n) {
+    matrix.Dequantise(n, row.data());
+    for (int64_t k = 0; k < matrix.in; ++k) {
+      kernels::StoreFromF32(rows.data(), config.dtype, n * matrix.in + k,
+                            row[static_cast<size_t>(k)]);
+    }
+  }
+  return rows;
 }
 
 absl::Status CheckUnusedBiases(const model::Checkpoint& checkpoint,

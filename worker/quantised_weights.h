@@ -41,4 +41,12 @@ absl::StatusOr<std::unique_ptr<kernels::Weight>> PackQuantised(
 absl::Status CheckUnusedBiases(const model::Checkpoint& checkpoint,
                                const model::ModelConfig& config, const model::StageShare& share);
 
+// The rows of a quantised embedding in the type that the model computes in: what each code stands
+// for, in f32, rounded once to the nearest.  [part.rows, part.cols]
+// Errors: those of quant::DecodeQuantMatrix
+absl::StatusOr<std::vector<std::byte>> ExpandRows(const model::Checkpoint& checkpoint,
+                                                  const model::ModelConfig& config,
+                                                  const model::ShardTensor& part,
+                                                  const std::byte* bytes);
+
 }  // namespace tutti::worker

@@ -59,8 +59,8 @@ class Loader {
       : config_(config), share_(share), place_(place), backend_(backend), progress_(progress) {}
 
   absl::StatusOr<ShardWeights> Load(const std::string& dir) {
-    List();
     TUTTI_RETURN_IF_ERROR(Open(dir));
+    List();
     TUTTI_RETURN_IF_ERROR(PlaceVectors());
     PutInOrder();
     TUTTI_RETURN_IF_ERROR(CheckReport());
@@ -162,25 +162,15 @@ class Loader {
     vectors_.push_back(std::move(vector));
   }
 
-  // Opens only the files that hold something of ours.
+  // Opens only the files that hold something of ours, or of the stage's other ranks: of these the
+  // headers are read.
   absl::Status Open(const std::string& dir) {
     std::vector<std::string> names;
-    for (const Matrix& matrix : matrices_) {
-      for (const model::ShardTensor& part : matrix.parts) {
-        names.push_back(part.spec.name);
-        if (config_.quant.empty() || config_.quantise.has_value()) continue;
-        const auto others = model::QuantisedNames(model::QuantPrefix(part.spec.name));
-        names.insert(names.end(), others.begin(), others.end());
-      }
-    }
-    for (const Vector& vector : vectors_) {
-      for (const model::ShardTensor& part : vector.parts) names.push_back(part.spec.name);
-    }
-    // The check below asks for the experts and tokens of other ranks too: their files' headers are
-    // read.
-    if (config_.whole_experts || !has_tokens()) {
-      for (const model::WeightSpec& spec : model::ListWeights(config_, share_))
-        names.push_back(spec.name);
+    for (const model::WeightSpec& spec : model::ListWeights(config_, share_)) {
+      names.push_back(spec.name);
+      if (spec.shape.size() < 2 || config_.quant.empty() || config_.quantise.has_value()) continue;
+      const auto others = model::QuantisedNames(model::QuantPrefix(spec.name));
+      names.insert(names.end(), others.begin(), others.end());
     }
     TUTTI_ASSIGN_OR_RETURN(checkpoint_, model::Checkpoint::OpenFor(dir, names));
     if (!config_.quant.empty() && !config_.quantise.has_value()) {
@@ -268,6 +258,22 @@ class Loader {
     return PackQuantised(*checkpoint_, config_, place_, pieces, matrix.leaf_begin, bytes, backend_);
   }
 
+  // Of an embedding, whose rows are looked up.
+  absl::StatusOr<std::unique_ptr<Weight>> PackExpanded(const Matrix& matrix,
+                                                       const std::byte* bytes) {
+    const model::ShardTensor& part = matrix.parts[0];
+    TUTTI_ASSIGN_OR_RETURN(std::vector<std::byte> rows,
+                           ExpandRows(*checkpoint_, config_, part, bytes));
+    kernels::WeightSource source;
+    source.name = part.spec.name;
+    source.parts.push_back({.data = rows.data(),
+                            .dtype = config_.dtype,
+                            .rows = part.rows.size(),
+                            .cols = part.cols.size(),
+                            .row_stride = part.cols.size()});
+    return backend_->Pack(source);
+  }
+
   absl::StatusOr<std::unique_ptr<Weight>> PackPlain(const Matrix& matrix, const std::byte* bytes) {
     kernels::WeightSource source;
     source.name = matrix.parts[0].spec.name;
@@ -285,8 +291,10 @@ class Loader {
 
   absl::Status Pack(const Matrix& matrix, const std::byte* bytes) {
     const model::WeightSpec& spec = matrix.parts[0].spec;
-    auto packed = config_.is_quantised(spec.role, spec.layer) ? PackCodes(matrix, bytes)
-                                                              : PackPlain(matrix, bytes);
+    const bool codes = config_.is_quantised(spec.role, spec.layer);
+    auto packed = !codes                                 ? PackPlain(matrix, bytes)
+                  : spec.role == model::Role::kEmbedding ? PackExpanded(matrix, bytes)
+                                                         : PackCodes(matrix, bytes);
     if (!packed.ok()) return Annotate(packed.status(), absl::StrCat("packing ", spec.name));
     if (matrix.shared != nullptr) {
       *matrix.shared = *std::move(packed);
