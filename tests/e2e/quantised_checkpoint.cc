@@ -10,16 +10,21 @@
 namespace tutti {
 namespace {
 
-// The first layer is left as it was; of the others attention is in FP8, MLPs are in int4.
+// The first layer is left as it was; of the others attention is in FP8, MLPs are in int4. The
+// embedding, and with it the head, is in int8.
 void WriteMixed(const char* from, const char* to) {
   nlohmann::json fp8 = worker::QuantisedFormats()["fp8_rows"]["config_groups"]["group_0"];
   nlohmann::json int4 = worker::Packed(4, 32, false)["config_groups"]["group_0"];
   fp8["format"] = "float-quantized";
   int4["format"] = "pack-quantized";
-  const nlohmann::json both = {{"quant_method", "compressed-tensors"},
-                               {"format", "mixed-precision"},
-                               {"config_groups", {{"group_0", fp8}, {"group_1", int4}}}};
-  worker::MakeMixedCopy(from, both, to, "bfloat16", [](model::Role role, int64_t layer) {
+  nlohmann::json int8 = worker::Packed(8, 32, true)["config_groups"]["group_0"];
+  int8["format"] = "pack-quantized";
+  const nlohmann::json all = {
+      {"quant_method", "compressed-tensors"},
+      {"format", "mixed-precision"},
+      {"config_groups", {{"group_0", fp8}, {"group_1", int4}, {"group_2", int8}}}};
+  worker::MakeMixedCopy(from, all, to, "bfloat16", [](model::Role role, int64_t layer) {
+    if (role == model::Role::kEmbedding) return 2;
     if (layer < 1) return -1;
     const bool mlp =
         role == model::Role::kGate || role == model::Role::kUp || role == model::Role::kDown;

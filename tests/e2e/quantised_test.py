@@ -113,6 +113,7 @@ class Quantised(unittest.TestCase):
         self.one_voice(model, layouts=LAYOUTS[1::2])
         plan = tutti("plan", "--model", model, "--devices", "2x64MiB", "--max-num-seqs", "4")
         self.assertEqual(plan.returncode, 0, plan.stderr)
+        self.assertIn("the embedding is quantised too; its rows are held in bf16", plan.stdout)
         self.assertIn("quantised: layer 0: not quantised; layers 1 to 3: query, key, value, attention_output: compressed-tensors e4m3; "
                       "gate, up, down: compressed-tensors int4, groups of 32", plan.stdout)
 

@@ -196,6 +196,24 @@ class WeightsLink(unittest.TestCase):
         process.send_signal(number)
         process.wait(timeout=PATIENCE_S)
 
+    def test_codes_of_several_formats_come_too(self):
+        """Which matrices are codes, and in which format, is known to a worker only when it has the tensors' names."""
+        subprocess.run([os.path.join(BINARIES, "..", "tests", "quantised_checkpoint"), "mixed", DEMO, self.path("made")], check=True)
+        shutil.rmtree(self.model)
+        self.files = split_checkpoint(self.path("made", "codes"), self.model)
+        for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+            shutil.copy(os.path.join(DEMO, name), self.model)
+        answers = []
+        for flags in (("--model", self.model), ()):
+            processes = [self.coordinator(), self.worker("w0", *flags), self.worker("w1", *flags)]
+            for stage in self.stages(self.wait_serving("both serve")).values():
+                self.assertEqual(stage["actual"]["weights"], stage["predicted"]["weights"])
+            answers.append(self.answer())
+            self.assertEqual(self.sent() > 0, not flags)
+            for process in processes:
+                self.end(process)
+        self.assertEqual(*answers)
+
     def test_a_worker_gets_its_shard_once_and_answers_the_same(self):
         coordinator = self.coordinator()
         workers = [self.worker("w0", "--model", self.model), self.worker("w1", "--model", self.model)]
