@@ -1,5 +1,5 @@
-// The memory of quantised weights in the cpu backend's layout (cpu/quantised_layout.h), for plans
-// too: arithmetic alone.
+// The memory of quantised weights in the cpu backend's layout (cpu/quantised_layout.h) and in that
+// of GPUs (cuda/codes_layout.h), for plans too: arithmetic alone.
 //
 // Pure.  Thread: any.
 #pragma once
@@ -29,9 +29,12 @@ constexpr bool HasInnerScales(CodeKind kind) { return kind == CodeKind::kNvfp4; 
 struct StripCounts {
   int64_t strips = 0;
   int64_t padded = 0;  // inputs, filled up ones counted
+  // Inputs are not in order, or filled up elsewhere than behind a leaf.
+  bool gathered = false;
   StripCounts& operator+=(const StripCounts& other) {
     strips += other.strips;
     padded += other.padded;
+    gathered = gathered || other.gathered;
     return *this;
   }
 };
@@ -52,10 +55,13 @@ struct GroupShape {
 inline StripCounts CountStrips(int64_t in, GroupShape group, int64_t begin, int64_t end) {
   StripCounts counts;
   const int64_t group_size = group.size;
+  counts.gathered = group.any_order;
   if (HasInnerScales(group.kind)) {
     if (begin == end) return counts;
     const int64_t inner = (end + kInnerInputs - 1) / kInnerInputs - begin / kInnerInputs;
-    return {.strips = 1, .padded = FilledUp(inner * kInnerInputs)};
+    return {.strips = 1,
+            .padded = FilledUp(inner * kInnerInputs),
+            .gathered = begin % kInnerInputs != 0};
   }
   if (group.any_order && end - begin < in) {
     counts.strips = std::min((in + group_size - 1) / group_size, end - begin);
@@ -66,6 +72,7 @@ inline StripCounts CountStrips(int64_t in, GroupShape group, int64_t begin, int6
   for (int64_t at = begin; at < end; ++counts.strips) {
     const int64_t next = std::min(end, (at / group_size + 1) * group_size);
     counts.padded += FilledUp(next - at);
+    if (next < end && FilledUp(next - at) != next - at) counts.gathered = true;
     at = next;
   }
   return counts;
@@ -79,6 +86,14 @@ constexpr int64_t QuantisedBytes(CodeKind kind, DType scale_type, bool has_zeros
   const int64_t inner = HasInnerScales(kind) ? counts.padded / kInnerInputs : 0;
   return groups * kQuantisedColumns *
          (counts.strips * beside + inner + counts.padded * CodeBits(kind) / 8);
+}
+
+// What GPUs hold behind the codes of a section: the first chunk of each strip and, of rows that are
+// gathered, the place of each of their inputs.
+constexpr int64_t GpuTableBytes(StripCounts counts) {
+  constexpr int64_t kUnit = 64;
+  const int64_t numbers = counts.strips + 1 + (counts.gathered ? counts.padded : 0);
+  return (numbers * int64_t{sizeof(int32_t)} + kUnit - 1) / kUnit * kUnit;
 }
 
 }  // namespace tutti::kernels

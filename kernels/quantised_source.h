@@ -77,8 +77,9 @@ struct QuantisedSource {
   std::vector<QuantisedPart> parts;  // stacked in order; all with zeros, or none
   std::vector<int64_t> leaf_begin;   // as WeightSource's
   // Memory that is held at least, as was planned where strips depend on the checkpoint's
-  // contents.
+  // contents; and inputs, filled up, for which there is work space.
   int64_t bytes_at_least = 0;
+  int64_t padded_at_least = 0;
   std::string name;  // for errors
 
   bool has_zeros() const { return !parts.empty() && parts.front().zeros != nullptr; }

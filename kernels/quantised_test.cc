@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/kernels_testing.h"
 #include "kernels/quantised_source.h"
+#include "kernels/quantised_strips_testing.h"
 #include "kernels/reference/quantised_weight.h"
 #include "kernels/tunable.h"
 
@@ -111,7 +112,10 @@ Matrix Product(Backend& backend, Matrix& in, const Weight& weight) {
 }
 
 // What the class of `backend` makes of it.
-Matrix Expected(const Backend& backend, Matrix& in, const QuantisedSource& source) {
+Matrix Expected(Backend& backend, Matrix& in, const QuantisedSource& source) {
+  if (backend.name() == "cuda" && source.computed_in != DType::kF32) {
+    return ExpectedOfStrips(backend, in, source);
+  }
   const auto weight = *ReferenceQuantised::Make(source);
   Matrix out(in.rows(), weight->out_features(), DType::kF32, 3);
   weight->MatMul(in.view(), out.view(), SumOrderOf(backend.numerics_class(), source.computed_in));
@@ -142,15 +146,22 @@ void SetWay(Backend& backend, int64_t by_f32) {
 class QuantisedTest : public KernelTest {
  protected:
   void SetUp() override {
-    if (tested_->name() != "cpu") GTEST_SKIP() << "no kernels for codes";
+    if (tested_->name() == "reference") GTEST_SKIP() << "it is what is compared with";
   }
+  // Rows of products of every shape of tiles, and the most of them.
+  std::vector<int64_t> RowCounts() const {
+    if (tested_->name() == "cuda") return {1, 9, 70, 130};
+    return {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 17, 33, 75};
+  }
+  int64_t MostRows() const { return RowCounts().back(); }
   // `in`'s first rows, in products of few and many rows, by each way to multiply.
   void ExpectDefinition(const QuantisedSource& source, Matrix& in, const std::string& what) {
     Matrix expected = Expected(*tested_, in, source);
     const auto packed = *tested_->PackQuantised(source);
     for (const int64_t by_f32 : {0, 1}) {
+      if (by_f32 == 1 && tested_->tunable() == nullptr) break;
       SetWay(*tested_, by_f32);
-      for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 17, 33, 75}) {
+      for (const int64_t rows : RowCounts()) {
         if (rows > in.rows()) break;
         Matrix out(rows, packed->out_features(), DType::kF32, 1);
         tested_->MatMul(in.view().Rows(0, rows), *packed, out.view());
@@ -180,7 +191,7 @@ TEST_P(QuantisedTest, BitsAreThoseOfTheDefinition) {
           const DType scale_type = kScaleTypes[seed++ % 3];
           const Codes codes({kOut, kIn, kind, scale_type, zeros, computed_in},
                             whole ? GroupsOf(kIn, 128) : Shuffled(GroupsOf(kIn, 56), seed), seed);
-          Matrix in = WildRows(75, kIn, seed);
+          Matrix in = WildRows(MostRows(), kIn, seed);
           for (const auto& leaves : {std::vector<int64_t>{}, Leaves(kIn)}) {
             ExpectDefinition(codes.Source(leaves), in,
                              absl::StrCat(NameOf(kind), zeros ? " with zeros, " : ", ",
@@ -200,6 +211,14 @@ TEST_P(QuantisedTest, GroupsOfAnySize) {
       Matrix rows = WildRows(33, in, 6);
       ExpectDefinition(codes.Source(), rows, absl::StrCat(in, " inputs, groups of ", size));
     }
+  }
+}
+
+TEST_P(QuantisedTest, OneScaleForAllInputs) {
+  for (const CodeKind kind : kKinds) {
+    const Codes codes({70, 200, kind, DType::kF16, IsInteger(kind)}, GroupsOf(200, 200), 5);
+    Matrix rows = WildRows(MostRows(), 200, 6);
+    ExpectDefinition(codes.Source(), rows, NameOf(kind));
   }
 }
 
@@ -298,17 +317,19 @@ TEST_P(QuantisedTest, HoldsCodesInTheirBits) {
     return (*tested_->PackQuantised(codes.Source()))->bytes();
   };
   const auto groups = GroupsOf(1024, 128);
+  // Tables of strips, on GPUs.
+  const int64_t tables = tested_->name() == "cuda" ? GpuTableBytes({.strips = 8}) : 0;
   // Codes, scales of 16 bits and zero points of 8 for each group of 128.
   EXPECT_EQ(bytes(Codes({256, 1024, CodeKind::kInt4, DType::kF16, false}, groups, 1)),
-            256 * (1024 / 2 + 8 * 2));
+            tables + 256 * (1024 / 2 + 8 * 2));
   EXPECT_EQ(bytes(Codes({256, 1024, CodeKind::kInt4, DType::kF16, true}, groups, 1)),
-            256 * (1024 / 2 + 8 * 3));
+            tables + 256 * (1024 / 2 + 8 * 3));
   EXPECT_EQ(bytes(Codes({256, 1024, CodeKind::kE4m3, DType::kF32, false}, groups, 1)),
-            256 * (1024 + 8 * 4));
+            tables + 256 * (1024 + 8 * 4));
   // Inner scales of 8 bits for each 16, and one of 32.
   EXPECT_EQ(
       bytes(Codes({256, 1024, CodeKind::kNvfp4, DType::kF32, false}, GroupsOf(1024, 1024), 1)),
-      256 * (1024 / 2 + 1024 / 16 + 4));
+      tables + 256 * (1024 / 2 + 1024 / 16 + 4));
   QuantisedSource planned = Codes({1, 32, CodeKind::kInt4}, GroupsOf(32, 32), 1).Source();
   const Codes kept({1, 32, CodeKind::kInt4}, GroupsOf(32, 32), 1);
   planned = kept.Source();

@@ -129,7 +129,7 @@ TEST(RowIntegersTest, TheReferenceIsTheDefinition) {
 class RoundedRowsTest : public KernelTest {
  protected:
   void SetUp() override {
-    if (tested_->name() != "cpu") GTEST_SKIP() << "no kernels for codes";
+    if (tested_->name() != "cpu") GTEST_SKIP() << "no kernels that round rows";
   }
 };
 

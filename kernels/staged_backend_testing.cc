@@ -29,6 +29,9 @@ class StagedBackend : public Backend, public FamilyOperators {
   absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source) override {
     return inner_->Pack(source);
   }
+  absl::StatusOr<std::unique_ptr<Weight>> PackQuantised(const QuantisedSource& source) override {
+    return inner_->PackQuantised(source);
+  }
   void Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) override {
     Staged o(this, out);
     inner_->Embed(ids, weight, o.view);

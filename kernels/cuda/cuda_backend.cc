@@ -69,10 +69,10 @@ class CudaBackend : public Backend {
     return CudaBuffer::Make(runtime_.get(), bytes);
   }
   absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source) override {
-    TUTTI_ASSIGN_OR_RETURN(auto weight,
-                           CudaWeight::Pack(runtime_.get(), source, products_.plain_rows()));
-    products_.Cover(*weight);
-    return weight;
+    return products_.Pack(source);
+  }
+  absl::StatusOr<std::unique_ptr<Weight>> PackQuantised(const QuantisedSource& source) override {
+    return products_.PackQuantised(source);
   }
   absl::StatusOr<int64_t> Reserve(const StepBounds& bounds) override {
     const GpuWorkBytes work = GpuWorkBytesOf(bounds, products_.bounds());
@@ -103,7 +103,7 @@ class CudaBackend : public Backend {
 
   void Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) override {
     CheckEmbed(ids, weight, out);
-    const CudaWeight& w = CudaWeight::Of(weight);
+    const CudaWeight& w = CudaWeight::OfNumbers(weight);
     CheckOperands("Embed", device_, *runtime_, {&out});
     LaunchEmbed({.weight = w.data(),
                  .ids = ids_.Get(ids),

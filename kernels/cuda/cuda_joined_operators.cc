@@ -8,9 +8,10 @@ namespace tutti::kernels::cuda {
 // Rows of f16 are scaled by leaf, which kernels of many rows leave to the product.
 bool CudaJoinedOperators::Packs(const ProductRows& out) const {
   if (out.weight == nullptr) return false;
-  const DType type = CudaWeight::Of(*out.weight).dtype();
-  if (out.rows.rows <= kJoinedRows) return type != DType::kF32;
-  return type == DType::kBF16 && products_->PacksManyRows();
+  const CudaWeight& weight = CudaWeight::Of(*out.weight);
+  if (out.rows.rows <= kJoinedRows) return weight.packs_rows();
+  return weight.packs_rows() && weight.dtype() == DType::kBF16 &&
+         (products_->PacksManyRows() || weight.codes() != nullptr);
 }
 
 void CudaJoinedOperators::CheckViews(const char* operation,

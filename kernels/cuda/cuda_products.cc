@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/cuda/codes.h"
 #include "kernels/cuda/library_rows.h"
 #include "kernels/cuda/lost_device.h"
 #include "kernels/cuda/operands.h"
@@ -12,9 +13,18 @@
 
 namespace tutti::kernels::cuda {
 
-void CudaProducts::Cover(const CudaWeight& weight) {
-  bounds_.Cover(int64_t{Chunks(weight.leaves())} * kChunkK, weight.leaves().leaves,
-                weight.out_features(), weight.dtype());
+absl::StatusOr<std::unique_ptr<Weight>> CudaProducts::Pack(const WeightSource& source) {
+  TUTTI_ASSIGN_OR_RETURN(auto weight, CudaWeight::Pack(runtime_, source, plain_rows()));
+  bounds_.Cover(int64_t{Chunks(weight->leaves())} * kChunkK, weight->leaves().leaves,
+                weight->out_features(), weight->dtype());
+  return weight;
+}
+
+absl::StatusOr<std::unique_ptr<Weight>> CudaProducts::PackQuantised(const QuantisedSource& source) {
+  TUTTI_ASSIGN_OR_RETURN(auto weight, CudaWeight::PackQuantised(runtime_, source));
+  bounds_.Cover(weight->codes()->packed_width(), weight->leaves().leaves, weight->out_features(),
+                weight->dtype());
+  return weight;
 }
 
 absl::Status CudaProducts::Reserve(const GpuWorkBytes& work) {
@@ -29,6 +39,7 @@ int64_t CudaProducts::bytes() const {
 
 void CudaProducts::MatMul(const TensorView& in, const CudaWeight& w, const TensorView& out) {
   if (in.rows == 0 || out.cols == 0) return;
+  if (w.codes() != nullptr) return CodesMatMul(in, w, out);
   if (w.dtype() == DType::kF32) {
     PlainMatMul(in, w, out);
     return;
@@ -114,7 +125,74 @@ void CudaProducts::TensorMatMul(const TensorView& in, const CudaWeight& w, const
   Multiply(w, ArgsOf(w, target, in.rows, out.f32(), Stride(out)));
 }
 
+void CudaProducts::CodesMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out) {
+  if (w.dtype() != DType::kF32) packed_ = {};
+  for (const CodesSection& section : w.codes()->sections()) {
+    if (section.rows == 0) continue;
+    if (w.dtype() == DType::kF32) {
+      PlainCodesArgs args = {
+          .codes = section.args, .in = in.f32(), .in_stride = Stride(in), .order = section.order};
+      args.codes.rows = static_cast<int32_t>(in.rows);
+      args.codes.out = out.f32() + section.first_row;
+      args.codes.out_stride = Stride(out);
+      LaunchPlainCodes(args, runtime_);
+      continue;
+    }
+    const int32_t chunks = Chunks(section.args.leaves);
+    auto* const packed =
+        packed_rows_.Of<uint16_t>(GpuPackedRows(in.rows) * int64_t{chunks} * kChunkK);
+    if (section.order != nullptr) {
+      LaunchGatherPacked({.in = in.f32(),
+                          .in_stride = Stride(in),
+                          .order = section.order,
+                          .out = packed,
+                          .rows = static_cast<int32_t>(in.rows),
+                          .chunks = chunks},
+                         runtime_);
+    } else {
+      LaunchPackRows({.in = in.f32(),
+                      .in_stride = Stride(in),
+                      .out = packed,
+                      .rows = static_cast<int32_t>(in.rows),
+                      .leaves = section.args.leaves},
+                     runtime_);
+    }
+    MultiplySection(w, section, packed, in.rows, out.f32(), Stride(out));
+  }
+}
+
+// Adds its leaves up where `out` is set.
+void CudaProducts::MultiplySection(const CudaWeight& w, const CodesSection& section,
+                                   const uint16_t* packed, int64_t rows, float* out,
+                                   int64_t out_stride) {
+  const int64_t leaf_sums = LeafSumCount(w.leaves(), rows, w.out_features());
+  CodesArgs args = section.args;
+  args.in = packed;
+  args.rows = static_cast<int32_t>(rows);
+  args.out = out == nullptr ? nullptr : out + section.first_row;
+  args.out_stride = out_stride;
+  if (leaf_sums > 0) {
+    args.leaf_sums = leaf_sums_.Of<float>(leaf_sums) + section.first_row;
+    args.leaf_row_stride = w.out_features();
+    args.leaf_stride = rows * w.out_features();
+  }
+  LaunchCodesProduct(args, runtime_);
+  const bool last = section.first_row + section.rows == w.out_features();
+  if (leaf_sums == 0 || out == nullptr || !last) return;
+  LaunchAddLeafSums({.out = out,
+                     .out_stride = out_stride,
+                     .rows = static_cast<int32_t>(rows),
+                     .out_features = static_cast<int32_t>(w.out_features()),
+                     .leaves = w.leaves(),
+                     .leaf_sums = args.leaf_sums - section.first_row},
+                    runtime_);
+}
+
 void CudaProducts::Multiply(const CudaWeight& w, const ProductArgs& args) {
+  if (w.codes() != nullptr) {
+    return MultiplySection(w, w.codes()->sections().front(), args.in, args.rows, args.out,
+                           args.out_stride);
+  }
   if (IsWide(args.rows)) return LaunchWideProduct(w.dtype(), args, multiprocessors_, runtime_);
   if (IsRing(w.leaves(), args.rows))
     return LaunchRingProduct(w.dtype(), args, multiprocessors_, runtime_);
@@ -124,6 +202,9 @@ void CudaProducts::Multiply(const CudaWeight& w, const ProductArgs& args) {
 PackedTarget CudaProducts::TargetOf(const CudaWeight& w, int64_t rows) {
   const int64_t width = int64_t{1} * Chunks(w.leaves()) * kChunkK;
   const bool scaled = w.dtype() == DType::kF16;
+  if (w.codes() != nullptr) {
+    return {.rows = packed_rows_.Of<uint16_t>(GpuPackedRows(rows) * width), .leaves = w.leaves()};
+  }
   return {.rows = packed_rows_.Of<uint16_t>(GpuPackedRows(rows) * width),
           .scale = scaled ? row_scales_.Of<float>(rows * w.leaves().leaves) : nullptr,
           .leaves = w.leaves(),
@@ -149,7 +230,7 @@ ProductArgs CudaProducts::ArgsOf(const CudaWeight& w, const PackedTarget& in, in
 
 PackedTarget CudaProducts::Target(const ProductRows& in) {
   const CudaWeight& w = CudaWeight::Of(*in.weight);
-  CHECK(w.dtype() != DType::kF32);
+  CHECK(w.packs_rows());
   packed_ = in;
   return TargetOf(w, in.rows.rows);
 }

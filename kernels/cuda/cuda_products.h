@@ -33,11 +33,10 @@ class CudaProducts {
 
   // Whether bits of a row depend on that row alone.
   bool exact() const { return library_ == nullptr; }
-  // 16-bit weights are to be packed so (CudaWeight::Pack).
-  bool plain_rows() const { return library_ != nullptr; }
 
-  // Products with `weight` may follow: Reserve counts it.
-  void Cover(const CudaWeight& weight);
+  // Backend::Pack and PackQuantised. Products with the weight may follow: Reserve counts it.
+  absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source);
+  absl::StatusOr<std::unique_ptr<Weight>> PackQuantised(const QuantisedSource& source);
   const GpuProductBounds& bounds() const { return bounds_; }  // of everything covered
   // As Backend::Reserve, for products.
   absl::Status Reserve(const GpuWorkBytes& work);
@@ -49,7 +48,7 @@ class CudaProducts {
   // Whether rows beyond kLeafSumRows may be packed where they are made.
   bool PacksManyRows() const { return library_ == nullptr; }
   // Where a kernel puts `in` that makes it ready for its product by itself, instead of in
-  // in.rows.   REQUIRES: of 16-bit weights, not of f32 ones
+  // in.rows.   REQUIRES: CudaWeight::packs_rows
   PackedTarget Target(const ProductRows& in);
   // Rows for a product are made that are not packed: earlier packed ones are no longer asked for.
   void ForgetPacked() { packed_ = {}; }
@@ -62,11 +61,16 @@ class CudaProducts {
   const float* MultiplyLeaves(const ProductRows& in);
 
  private:
+  // 16-bit weights are packed so (CudaWeight::Pack).
+  bool plain_rows() const { return library_ != nullptr; }
   const CudaWeight& UsePacked(const ProductRows& in);
   PackedTarget TargetOf(const CudaWeight& w, int64_t rows);
   ProductArgs ArgsOf(const CudaWeight& w, const PackedTarget& in, int64_t rows, float* out,
                      int64_t out_stride);
   void PlainMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out);
+  void CodesMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out);
+  void MultiplySection(const CudaWeight& w, const CodesSection& section, const uint16_t* packed,
+                       int64_t rows, float* out, int64_t out_stride);
   void TensorMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out);
   void Multiply(const CudaWeight& w, const ProductArgs& args);
   [[noreturn]] void EndForLibrary(const absl::Status& error) const;

@@ -9,28 +9,16 @@
 
 namespace tutti::kernels::cuda {
 
-absl::StatusOr<std::unique_ptr<CudaBuffer>> CudaBuffer::Make(Runtime* runtime, int64_t bytes) {
-  if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("allocate ", bytes, " bytes"));
-  if (bytes == 0) return std::unique_ptr<CudaBuffer>(new CudaBuffer(runtime, nullptr, 0));
-  TUTTI_ASSIGN_OR_RETURN(void* const data, runtime->Allocate(bytes));
-  return std::unique_ptr<CudaBuffer>(new CudaBuffer(runtime, data, bytes));
-}
-
-absl::StatusOr<std::unique_ptr<CudaBuffer>> CudaBuffer::MakeConstant(Runtime* runtime,
-                                                                     int64_t bytes) {
-  if (bytes <= 0) return Make(runtime, bytes);
-  TUTTI_ASSIGN_OR_RETURN(void* const data, runtime->AllocateConstant(bytes));
-  return std::unique_ptr<CudaBuffer>(new CudaBuffer(runtime, data, bytes));
-}
-
-CudaBuffer::~CudaBuffer() {
-  if (data_ != nullptr) runtime_->Free(data_);
-}
-
 const CudaWeight& CudaWeight::Of(const Weight& weight) {
   const auto* own = dynamic_cast<const CudaWeight*>(&weight);
   CHECK(own != nullptr) << "on cuda: a weight packed by another backend";
   return *own;
+}
+
+const CudaWeight& CudaWeight::OfNumbers(const Weight& weight) {
+  const CudaWeight& own = Of(weight);
+  CHECK(own.codes() == nullptr) << "on cuda: a weight of codes where numbers are read";
+  return own;
 }
 
 int64_t CudaWeight::PackedBytes() const {
@@ -47,6 +35,27 @@ absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::Pack(Runtime* runtime,
   std::unique_ptr<CudaWeight> weight(new CudaWeight(std::move(shape), *leaves, plain_rows));
   TUTTI_ASSIGN_OR_RETURN(weight->data_, CudaBuffer::MakeConstant(runtime, weight->PackedBytes()));
   TUTTI_RETURN_IF_ERROR(weight->Fill(runtime, source));
+  return weight;
+}
+
+absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::PackQuantised(
+    Runtime* runtime, const QuantisedSource& source) {
+  TUTTI_ASSIGN_OR_RETURN(auto leaf_begin, CheckQuantisedSource(source));
+  if (source.rounds_rows) {
+    return absl::UnimplementedError(absl::StrCat(
+        "weight ", source.name,
+        ": its products round activations to int8 (W8A8), for which there "
+        "are no CUDA kernels; the cpu backend has some, and weights in int8 alone load here"));
+  }
+  TUTTI_ASSIGN_OR_RETURN(auto codes, CudaCodes::Pack(runtime, source, leaf_begin));
+  const bool plain = source.computed_in == DType::kF32;
+  WeightShape shape = {.out_features = source.out_features(),
+                       .in_features = source.in_features,
+                       .dtype = plain ? DType::kF32 : DType::kBF16,
+                       .leaf_begin = std::move(leaf_begin)};
+  const LeafMap leaves = codes->sections().front().args.leaves;
+  std::unique_ptr<CudaWeight> weight(new CudaWeight(std::move(shape), leaves, false));
+  weight->codes_ = std::move(codes);
   return weight;
 }
 

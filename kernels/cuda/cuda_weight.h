@@ -2,32 +2,15 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
+#include "kernels/cuda/cuda_buffer.h"
+#include "kernels/cuda/cuda_codes.h"
 #include "kernels/cuda/layout.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/shape_checks.h"
 
 namespace tutti::kernels::cuda {
-
-// Memory of the device, freed with its owner.
-class CudaBuffer : public DeviceBuffer {
- public:
-  // RESOURCE_EXHAUSTED with the bytes asked for and those free; INVALID_ARGUMENT for a negative
-  // number.
-  static absl::StatusOr<std::unique_ptr<CudaBuffer>> Make(Runtime* runtime, int64_t bytes);
-  // Of Runtime::AllocateConstant.
-  static absl::StatusOr<std::unique_ptr<CudaBuffer>> MakeConstant(Runtime* runtime, int64_t bytes);
-  ~CudaBuffer() override;
-  void* data() const override { return data_; }
-  int64_t bytes() const override { return bytes_; }
-
- private:
-  CudaBuffer(Runtime* runtime, void* data, int64_t bytes)
-      : runtime_(runtime), data_(data), bytes_(bytes) {}
-  Runtime* const runtime_;
-  void* const data_;
-  const int64_t bytes_;
-};
 
 class CudaWeight : public Weight {
  public:
@@ -37,21 +20,36 @@ class CudaWeight : public Weight {
                                                           const WeightSource& source,
                                                           bool plain_rows = false);
 
+  // As Backend::PackQuantised.
+  static absl::StatusOr<std::unique_ptr<CudaWeight>> PackQuantised(Runtime* runtime,
+                                                                   const QuantisedSource& source);
+
   // REQUIRES: this backend packed it
   static const CudaWeight& Of(const Weight& weight);
+  // REQUIRES: and of no codes
+  static const CudaWeight& OfNumbers(const Weight& weight);
 
   int64_t out_features() const override { return shape_.out_features; }
   int64_t in_features() const override { return shape_.in_features; }
-  int64_t bytes() const override { return data_->bytes(); }
+  int64_t bytes() const override { return codes_ != nullptr ? codes_->bytes() : data_->bytes(); }
 
+  // That of its elements, to which rows are rounded; of codes, that to which rows are.
   DType dtype() const { return shape_.dtype; }
+  // Of codes those of the first section.
   const LeafMap& leaves() const { return leaves_; }
+  // nullptr: its elements are numbers. Else they lie there, and nowhere else.
+  const CudaCodes* codes() const { return codes_.get(); }
+  // Whether rows for it can be packed by the kernels that make them.
+  bool packs_rows() const {
+    return dtype() != DType::kF32 && (codes_ == nullptr || codes_->in_order());
+  }
+
   // 16-bit weights: tiles of kTileOut features. f32: features, padded.
   int64_t out_tiles() const { return (shape_.out_features + kTileOut - 1) / kTileOut; }
   int64_t padded_out() const {
     return (shape_.out_features + kPlainOutPad - 1) / kPlainOutPad * kPlainOutPad;
   }
-  const void* data() const { return data_->data(); }
+  const void* data() const { return data_ == nullptr ? nullptr : data_->data(); }
   bool plain_rows() const { return plain_rows_; }
 
  private:
@@ -64,6 +62,7 @@ class CudaWeight : public Weight {
   const LeafMap leaves_;
   const bool plain_rows_;
   std::unique_ptr<CudaBuffer> data_;
+  std::unique_ptr<CudaCodes> codes_;
 };
 
 }  // namespace tutti::kernels::cuda

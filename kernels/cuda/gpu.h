@@ -97,6 +97,19 @@ TUTTI_DEVICE uint32_t PermuteBytes(uint32_t word, uint32_t selector) {
   return permuted;
 }
 
+// The same of the eight bytes of two words, those of `low` before those of `high`.
+TUTTI_DEVICE uint32_t PermuteWords(uint32_t low, uint32_t high, uint32_t selector) {
+  uint32_t permuted;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(permuted) : "r"(low), "r"(high), "r"(selector));
+  return permuted;
+}
+// a * b + c of two bf16 each, rounded once; denormals are kept.
+TUTTI_DEVICE uint32_t MultiplyAddPairs(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t result;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+}
+
 // 16 bytes from global to shared memory, some time before the CopyWait that covers them; zeros when
 // not `valid`, and then `from` is not read. Both 16-byte aligned.
 TUTTI_DEVICE void CopyAsync16(void* shared, const void* from, bool valid) {

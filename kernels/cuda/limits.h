@@ -35,6 +35,13 @@ inline constexpr int kLeafStreamBurst = 3;
 // Rows above which weights are shared through the block instead: each warp rereads the rows.
 inline constexpr auto kStreamRows = kGpuStreamRows;
 
+// Of products of few rows with codes (codes.cu), shared memory of a block, of which two have room
+// on a multiprocessor: more than 99 KiB not every GPU has. What sums leave of it are rings of
+// chunks, of 24 to 40 KiB of codes. And chunks in the ring of a block that has one warp, as its
+// weight has one strip.
+inline constexpr int kFewCodesBytes = 99 << 10;
+inline constexpr int kLoneCodeStages = 24;
+
 // Chunks under way in the kernels for many rows: four of 16 KiB leave room for two blocks on a
 // multiprocessor of compute capability 8.0.
 inline constexpr int kTileStages = 4;

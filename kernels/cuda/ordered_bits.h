@@ -19,6 +19,14 @@ TUTTI_DEVICE uint32_t BitsOf(float value) {
 #endif
 }
 
+TUTTI_DEVICE float FloatOf(uint32_t bits) {
+#ifdef __CUDACC__
+  return __uint_as_float(bits);
+#else
+  return std::bit_cast<float>(bits);
+#endif
+}
+
 // Whole numbers in the order of the floats: NaN first, then -Inf up to +Inf; -0 equals 0.
 TUTTI_HOST_DEVICE uint32_t OrderedBits(uint32_t bits) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) return 0;

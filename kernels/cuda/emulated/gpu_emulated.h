@@ -110,6 +110,25 @@ inline uint32_t PermuteBytes(uint32_t word, uint32_t selector) {
   return out;
 }
 
+inline uint32_t PermuteWords(uint32_t low, uint32_t high, uint32_t selector) {
+  const uint64_t bytes = static_cast<uint64_t>(high) << 32 | low;
+  uint32_t out = 0;
+  for (int i = 0; i < 4; ++i) {
+    out |= static_cast<uint32_t>(bytes >> (selector >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  }
+  return out;
+}
+inline uint32_t MultiplyAddPairs(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t out = 0;
+  for (int half = 0; half < 32; half += 16) {
+    const auto value = [&](uint32_t pair) {
+      return Bf16ToF32(static_cast<uint16_t>(pair >> half));
+    };
+    out |= static_cast<uint32_t>(F32ToBf16(std::fma(value(a), value(b), value(c)))) << half;
+  }
+  return out;
+}
+
 inline void CopyAsync16(void* shared, const void* from, bool valid) {
   emulated::QueueCopy(shared, from, valid);
 }
