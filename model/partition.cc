@@ -120,7 +120,7 @@ class PackedSizes {
     std::vector<int64_t> rows = std::exchange(fused_rows_, {});
     rows.push_back(last.held_rows);
     if (const auto* format = config_.quant.Find(last.spec.role, last.spec.layer)) {
-      return QuantisedProductBytes(config_, *format, last.spec.role, rows, ranks_, rank_);
+      return QuantisedProductBytes(config_, *format, last.spec.role, rows, ranks_, rank_, packing_);
     }
     return Matrix(std::accumulate(rows.begin(), rows.end(), int64_t{0}), leaf_begin, config_.dtype);
   }
@@ -343,39 +343,6 @@ std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const Stage
     }
   }
   return tensors;
-}
-
-int64_t QuantisedProductBytes(const ModelConfig& config, const QuantConfig& quant, Role role,
-                              const std::vector<int64_t>& rows, int ranks, int rank) {
-  const bool rows_split =
-      role != Role::kAttentionOutput && role != Role::kDown && role != Role::kExpertDown;
-  std::vector<int64_t> leaves = {0, config.hidden_size};
-  int first = 0, last = 1;
-  if (!rows_split) {
-    leaves = LeafBegins(config, role);
-    const bool whole = config.whole_experts && role == Role::kExpertDown;
-    first = whole ? 0 : rank * kLeaves / ranks;
-    last = whole ? kLeaves : (rank + 1) * kLeaves / ranks;
-  }
-  const int64_t in = leaves.back();
-  kernels::GroupShape group = {.kind = quant.kind(), .size = in, .any_order = quant.any_order};
-  if (quant.block_columns > 0) {
-    group.size = quant.block_columns;
-  } else if (quant.group_size > 0) {
-    group.size = quant.group_size;
-  }
-  kernels::StripCounts counts;
-  for (int leaf = first; leaf < last; ++leaf) {
-    counts += kernels::CountStrips(in, group, leaves[leaf], leaves[leaf + 1]);
-  }
-  const auto bytes = [&](int64_t held) {
-    return kernels::QuantisedBytes(quant.kind(), quant.scale_type, quant.has_zeros(), held, counts);
-  };
-  // Matrices whose groups may differ are sections of their own.
-  if (!quant.any_order) return bytes(std::accumulate(rows.begin(), rows.end(), int64_t{0}));
-  int64_t total = 0;
-  for (const int64_t held : rows) total += bytes(held);
-  return total;
 }
 
 ShardBytes ComputeShardBytes(const ModelConfig& config, const StageShare& share, int ranks,

@@ -14,6 +14,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "kernels/gpu_memory.h"
+#include "kernels/quantised_bytes.h"
 #include "model/model_config.h"
 #include "model/range.h"
 #include "model/weight_map.h"
@@ -41,13 +42,16 @@ struct PackingRule {
   int64_t wide_column_multiple = 2;
   DType vector_dtype = DType::kF32;
   int64_t vector_multiple = kVectorMultiple;
+  // Quantised matrices have tables of their strips beside them (kernels::GpuTableBytes).
+  bool strip_tables = false;
 };
 inline constexpr PackingRule kCpuPacking = {};
 // kernels/cuda/layout.h: pieces of 16 rows by 32 columns; f32 with its rows beside each other.
 inline constexpr PackingRule kCudaPacking = {.row_multiple = kernels::kGpuTileOut,
                                              .column_multiple = kernels::kGpuChunkK,
                                              .wide_row_multiple = kernels::kGpuPlainOutPad,
-                                             .wide_column_multiple = 1};
+                                             .wide_column_multiple = 1,
+                                             .strip_tables = true};
 inline constexpr PackingRule kUnpacked = {.row_multiple = 1,
                                           .column_multiple = 1,
                                           .wide_row_multiple = 1,
@@ -58,10 +62,15 @@ inline constexpr const PackingRule& PackingOf(DeviceKind kind) {
   return kind == DeviceKind::kCuda ? kCudaPacking : kCpuPacking;
 }
 
-// Bytes of the quantised matrices that make one product on rank `rank`, as the cpu backend holds
-// them: `rows` of each; `role` is that of the last, and `quant` the format of all.
+// How the inputs that rank `rank` has of a product of quantised matrices are divided, at the most;
+// `role` is that of the last matrix, and `quant` the format of all.
+kernels::StripCounts CountProductStrips(const ModelConfig& config, const QuantConfig& quant,
+                                        Role role, int ranks, int rank);
+
+// Bytes of the quantised matrices that make one product on rank `rank`: `rows` of each.
 int64_t QuantisedProductBytes(const ModelConfig& config, const QuantConfig& quant, Role role,
-                              const std::vector<int64_t>& rows, int ranks, int rank);
+                              const std::vector<int64_t>& rows, int ranks, int rank,
+                              const PackingRule& packing = kCpuPacking);
 
 // Resident weight bytes of one shard.
 struct ShardBytes {

@@ -1,6 +1,7 @@
 #include "model/work_space.h"
 
 #include "absl/strings/str_cat.h"
+#include "model/layer_kinds.h"
 
 namespace tutti::model {
 namespace {
@@ -9,23 +10,52 @@ namespace {
 kernels::GpuProductBounds ProductBoundsOf(const ModelConfig& config, const StageShare& share,
                                           int ranks, int rank) {
   kernels::GpuProductBounds bounds;
-  const auto cover = [&](const std::vector<int64_t>& leaf_begin, int64_t out_features) {
+  const auto cover = [&](const QuantConfig* quant, Role role,
+                         const std::vector<int64_t>& leaf_begin, int64_t out_features) {
+    const int64_t leaves = static_cast<int64_t>(leaf_begin.size()) - 1;
+    if (quant != nullptr) {
+      // Rows become bf16 there, or stay as they are.
+      const DType type = config.dtype == DType::kF32 ? DType::kF32 : DType::kBF16;
+      const kernels::StripCounts counts = CountProductStrips(config, *quant, role, ranks, rank);
+      return bounds.Cover(counts.padded, leaves, out_features, type);
+    }
     int64_t packed = 0;
     for (size_t leaf = 0; leaf + 1 < leaf_begin.size(); ++leaf) {
       const int64_t length = leaf_begin[leaf + 1] - leaf_begin[leaf];
       packed += (length + kernels::kGpuChunkK - 1) / kernels::kGpuChunkK * kernels::kGpuChunkK;
     }
-    bounds.Cover(packed, static_cast<int64_t>(leaf_begin.size()) - 1, out_features, config.dtype);
+    bounds.Cover(packed, leaves, out_features, config.dtype);
   };
-  // Embedding, head, query, key and value, gate and up have one leaf: their outputs do not count.
-  cover({0, config.hidden_size}, 0);
-  const auto cover_leaves = [&](Role role) {
-    cover(LeafBeginsOfRank(config, role, ranks, rank), config.hidden_size);
-  };
-  cover_leaves(Role::kAttentionOutput);
-  if (config.has_dense_mlp()) cover_leaves(Role::kDown);
-  if (config.has_experts()) cover_leaves(Role::kExpertDown);
+  // Products of one leaf: their outputs do not count.
+  const std::vector<int64_t> whole = {0, config.hidden_size};
+  if (share.has_embedding) cover(nullptr, Role::kEmbedding, whole, 0);
+  if (share.has_head) cover(config.quant.Find(Role::kHead, -1), Role::kHead, whole, 0);
+  // Of a layer of each kind, whichever the share has: stages differ in nothing else.
+  for (const int64_t layer : KindsOfLayers(config)) {
+    const auto cover_whole = [&](Role role) {
+      cover(config.quant.Find(role, layer), role, whole, 0);
+    };
+    const auto cover_leaves = [&](Role role) {
+      cover(config.quant.Find(role, layer), role, LeafBeginsOfRank(config, role, ranks, rank),
+            config.hidden_size);
+    };
+    cover_whole(Role::kValue);
+    cover_leaves(Role::kAttentionOutput);
+    if (config.has_dense_mlp()) cover_whole(Role::kUp), cover_leaves(Role::kDown);
+    if (config.has_experts()) cover_whole(Role::kExpertUp), cover_leaves(Role::kExpertDown);
+  }
   return bounds;
+}
+
+// Null: no matrix has such a format.
+const QuantConfig* FormatThatRoundsRows(const ModelConfig& config) {
+  for (const int64_t layer : KindsOfLayers(config)) {
+    for (int role = 0; role <= static_cast<int>(Role::kHead); ++role) {
+      const QuantConfig* const format = config.quant.Find(static_cast<Role>(role), layer);
+      if (format != nullptr && format->quantises_activations) return format;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -68,8 +98,14 @@ int64_t ActivationBytes(const ModelConfig& config, const StageShare& share, int 
 }
 
 absl::Status CheckDeviceKind(const ModelConfig& config, DeviceKind kind) {
-  if (kind == DeviceKind::kCpu || config.head_dim <= kernels::kGpuHeadDimMax)
-    return absl::OkStatus();
+  if (kind == DeviceKind::kCpu) return absl::OkStatus();
+  if (const QuantConfig* format = FormatThatRoundsRows(config)) {
+    return absl::UnimplementedError(absl::StrCat(
+        "no CUDA kernels for products that round activations to int8 (",
+        DescribeQuantConfig(*format),
+        "). CPUs serve this model; GPUs serve weights in int8 alone, and the same model in bf16"));
+  }
+  if (config.head_dim <= kernels::kGpuHeadDimMax) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat("heads of ", config.head_dim,
                                                " dimensions; the CUDA kernels attend over at most ",
                                                kernels::kGpuHeadDimMax, ". CPUs serve this model"));

@@ -125,8 +125,12 @@ absl::StatusOr<std::unique_ptr<kernels::Weight>> PackQuantised(
     }
     rows.push_back(piece.part->held_rows);
   }
-  source.bytes_at_least = model::QuantisedProductBytes(
-      config, format, pieces.back().part->spec.role, rows, place.ranks, place.rank);
+  const model::Role role = pieces.back().part->spec.role;
+  source.bytes_at_least =
+      model::QuantisedProductBytes(config, format, role, rows, place.ranks, place.rank,
+                                   model::PackingOf(backend->device().kind));
+  source.padded_at_least =
+      model::CountProductStrips(config, format, role, place.ranks, place.rank).padded;
   return backend->PackQuantised(source);
 }
 
