@@ -99,24 +99,17 @@ void NoteContext(PlanReport* report) {
       ", or --max-model-len ", context, " to see what holds it"));
 }
 
-// What is quantised, and that no GPU multiplies it yet.
-absl::Status NoteQuantised(const std::vector<placement::DeviceSpec>& devices, PlanReport* report) {
-  if (!report->model.quant.any()) return absl::OkStatus();
-  const std::string format = model::DescribeFormats(report->model.quant, report->model.num_layers);
-  for (const placement::DeviceSpec& device : devices) {
-    if (device.kind != DeviceKind::kCuda) continue;
-    return absl::UnimplementedError(absl::StrCat(
-        "device ", device.name, " has no kernels for quantised weights (", format,
-        ") yet; CPUs have, and a bf16 checkpoint of the same model is served by GPUs"));
-  }
-  report->notes.push_back(absl::StrCat("the matrices of the layers are quantised: ", format,
-                                       "; their codes and scales are held as they are"));
+void NoteQuantised(PlanReport* report) {
+  if (!report->model.quant.any()) return;
+  report->notes.push_back(
+      absl::StrCat("the matrices of the layers are quantised: ",
+                   model::DescribeFormats(report->model.quant, report->model.num_layers),
+                   "; their codes and scales are held as they are"));
   if (report->model.is_quantised(model::Role::kEmbedding, -1)) {
     report->notes.push_back(absl::StrCat("the embedding is quantised too; its rows are held in ",
                                          std::string(DTypeName(report->model.dtype)),
                                          ", as they are looked up"));
   }
-  return absl::OkStatus();
 }
 
 // Says what a checkpoint beside config.json is converted to. One that is not there, or broken, is
@@ -173,7 +166,7 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
   }
   TUTTI_ASSIGN_OR_RETURN(report.plan,
                          placement::PlanCluster(report.model, devices, report.options));
-  TUTTI_RETURN_IF_ERROR(NoteQuantised(devices, &report));
+  NoteQuantised(&report);
   NoteContext(&report);
   if (request.quantise.scheme.empty()) NoteConversion(&report, request.model);
   for (const placement::Placement& pipeline : report.plan.pipelines) {
