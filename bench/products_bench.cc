@@ -6,12 +6,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "kernels/backend.h"
 #include "kernels/float_formats.h"
 #include "kernels/plugin_loader.h"
+#include "kernels/quantised_source.h"
 #include "nlohmann/json.hpp"
 #include "program/flags.h"
 
@@ -27,6 +30,7 @@ using kernels::Weight;
 struct Options {
   std::string device = "cuda:0";
   std::string numerics_class;
+  std::string codes;  // "": bf16
   int64_t hidden = 4096, ffn = 12288, heads = 32, kv_heads = 8, head_dim = 128, vocabulary = 151936;
   std::vector<int64_t> rows = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 2048, 8192};
   int repeat = 10;
@@ -38,6 +42,24 @@ struct Shape {
   // Rows beyond those are left out: of a prompt only the last goes through the vocabulary.
   int64_t rows_max = std::numeric_limits<int64_t>::max();
 };
+
+// Names of codes, and the inputs that share a scale; 0: all.
+struct CodesChoice {
+  std::string_view name;
+  kernels::CodeKind kind;
+  int64_t group;
+};
+constexpr CodesChoice kCodesChoices[] = {{"int4", kernels::CodeKind::kInt4, 128},
+                                         {"int8", kernels::CodeKind::kInt8, 0},
+                                         {"mxfp4", kernels::CodeKind::kE2m1, 32},
+                                         {"fp8", kernels::CodeKind::kE4m3, 128},
+                                         {"nvfp4", kernels::CodeKind::kNvfp4, 0}};
+const CodesChoice* FindCodes(std::string_view name) {
+  for (const CodesChoice& choice : kCodesChoices) {
+    if (name == choice.name) return &choice;
+  }
+  return nullptr;
+}
 
 // Of the weights of a shape: more than a cache holds, and large ones no more of than that.
 constexpr size_t kWeights = 4;
@@ -54,12 +76,16 @@ class ProductsBench {
   absl::Status Run(const Shape& shape) {
     std::vector<std::unique_ptr<Weight>> weights;
     // The same numbers in each: making them takes longer than a GPU's products.
-    std::vector<uint16_t> source = MakeSource(shape.out * shape.in);
+    const CodesChoice* const choice = FindCodes(options_.codes);
+    std::vector<uint16_t> source;
+    if (choice == nullptr) source = MakeSource(shape.out * shape.in);
+    const std::vector<uint8_t> codes = MakeCodes(choice, shape.out * shape.in);
     int64_t bytes_made = 0;
     while (weights.size() < kWeights && bytes_made < kWeightsBytes) {
-      TUTTI_ASSIGN_OR_RETURN(auto weight, MakeWeight(shape, source.data()));
+      TUTTI_ASSIGN_OR_RETURN(auto weight, choice == nullptr ? MakeWeight(shape, source.data())
+                                                            : MakeWeight(shape, *choice, codes));
       weights.push_back(std::move(weight));
-      bytes_made += 2 * shape.out * shape.in;
+      bytes_made += weights.back()->bytes();
     }
     for (const int64_t rows : options_.rows) {
       if (rows > shape.rows_max) continue;
@@ -77,10 +103,11 @@ class ProductsBench {
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
       const double seconds = took.count() / static_cast<double>(repeat * weights.size());
       const double operations = 2.0 * static_cast<double>(rows * shape.out * shape.in);
-      // The weight in bf16, and the rows, in and out, in f32.
-      const double bytes = 2.0 * static_cast<double>(shape.out * shape.in) +
+      // The weight, and the rows, in and out, in f32.
+      const double bytes = static_cast<double>(weights.front()->bytes()) +
                            4.0 * static_cast<double>(rows * (shape.out + shape.in));
       Print({{"product", shape.name},
+             {"weights", choice == nullptr ? std::string_view("bf16") : choice->name},
              {"out", shape.out},
              {"k", shape.in},
              {"leaves", shape.leaves},
@@ -116,11 +143,50 @@ class ProductsBench {
   static std::vector<uint16_t> MakeSource(int64_t count) {
     return Repeated(count, [](float x) { return F32ToBf16(x); });
   }
-  absl::StatusOr<std::unique_ptr<Weight>> MakeWeight(const Shape& shape, uint16_t* source) {
+  static std::vector<int64_t> Leaves(const Shape& shape) {
     std::vector<int64_t> leaf_begin;
     for (int64_t i = 0; i <= shape.leaves; ++i) leaf_begin.push_back(shape.in * i / shape.leaves);
+    return leaf_begin;
+  }
+  absl::StatusOr<std::unique_ptr<Weight>> MakeWeight(const Shape& shape, uint16_t* source) {
     return backend_->Pack(
-        {{{source, DType::kBF16, {}, shape.out, shape.in, shape.in}}, leaf_begin, "w"});
+        {{{source, DType::kBF16, {}, shape.out, shape.in, shape.in}}, Leaves(shape), "w"});
+  }
+  static std::vector<uint8_t> MakeCodes(const CodesChoice* choice, int64_t count) {
+    std::vector<uint8_t> codes(choice == nullptr ? 0 : static_cast<size_t>(count));
+    const bool four = choice != nullptr && kernels::CodeBits(choice->kind) == 4;
+    // No e4m3 that is no number.
+    for (size_t i = 0; i < codes.size(); ++i) {
+      const size_t mixed = i * 2654435761u >> 13;
+      codes[i] = static_cast<uint8_t>(four ? mixed % 16 : mixed % 0x7f);
+    }
+    return codes;
+  }
+  absl::StatusOr<std::unique_ptr<Weight>> MakeWeight(const Shape& shape, const CodesChoice& choice,
+                                                     const std::vector<uint8_t>& codes) {
+    const int64_t group = choice.group == 0 ? shape.in : choice.group;
+    kernels::QuantisedSource source;
+    source.kind = choice.kind;
+    source.scale_type = DType::kBF16;
+    source.in_features = shape.in;
+    source.groups = (shape.in + group - 1) / group;
+    source.leaf_begin = Leaves(shape);
+    source.name = shape.name;
+    const std::vector<uint16_t> scales(static_cast<size_t>(shape.out * source.groups),
+                                       F32ToBf16(0.01f));
+    const int64_t inner_stride = (shape.in + kernels::kInnerInputs - 1) / kernels::kInnerInputs;
+    const std::vector<uint8_t> inner(static_cast<size_t>(shape.out * inner_stride), 0x38);
+    std::vector<int32_t> group_of;
+    for (int64_t k = 0; k < shape.in; ++k) group_of.push_back(static_cast<int32_t>(k / group));
+    source.parts.push_back({.rows = shape.out,
+                            .codes = codes.data(),
+                            .code_stride = shape.in,
+                            .scales = reinterpret_cast<const std::byte*>(scales.data()),
+                            .group_stride = source.groups,
+                            .group_of = group_of,
+                            .inner = inner.data(),
+                            .inner_stride = inner_stride});
+    return backend_->PackQuantised(source);
   }
   // Returns when the device is through.
   void Multiply(const TensorView& in, const std::vector<std::unique_ptr<Weight>>& weights,
@@ -146,7 +212,7 @@ int Fail(const absl::Status& status) {
 
 int Main(int argc, char** argv) {
   Options o;
-  FlagSet program("", "Time of a dense model's products, in bf16");
+  FlagSet program("", "Time of a dense model's products, in bf16 or with codes");
   const auto add = [&program](const char* name, FlagVariable variable, const char* help) {
     program.Add({{.names = name, .variable = variable, .help = help, .show_default = true}});
   };
@@ -154,6 +220,11 @@ int Main(int argc, char** argv) {
   program.Add({{.names = "--numerics-class",
                 .variable = &o.numerics_class,
                 .help = "unset: the device's exact one"}});
+  program.Add(
+      {{.names = "--codes",
+        .variable = &o.codes,
+        .help = "weights as int4 (groups of 128), int8, mxfp4, fp8 (groups of 128) or nvfp4, "
+                "without the head"}});
   add("--rows", &o.rows, "rows of the products");
   add("--hidden", &o.hidden, "of the model");
   add("--ffn", &o.ffn, "of the model");
@@ -166,6 +237,10 @@ int Main(int argc, char** argv) {
   program.AddFooter(
       "TUTTI_WGMMA=off multiplies by the kernels of other GPUs where a GPU has wgmma.");
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
+  if (!o.codes.empty() && FindCodes(o.codes) == nullptr) {
+    return Fail(
+        absl::InvalidArgumentError(absl::StrCat("--codes ", o.codes, ": there are none such")));
+  }
   kernels::LoadGpuKernelsAtOnce(o.numerics_class);
   auto backend = CreateBackend(o.device, {.numerics_class = o.numerics_class});
   if (!backend.ok()) return Fail(backend.status());
@@ -176,6 +251,7 @@ int Main(int argc, char** argv) {
        {Shape{"qkv", q + 2 * kv, o.hidden, 1}, Shape{"attention_out", o.hidden, q, 8},
         Shape{"gate_up", 2 * o.ffn, o.hidden, 1}, Shape{"down", o.hidden, o.ffn, 8},
         Shape{"lm_head", o.vocabulary, o.hidden, 1, 256}}) {
+    if (!o.codes.empty() && std::string_view(shape.name) == "lm_head") continue;
     if (const absl::Status status = bench.Run(shape); !status.ok()) return Fail(status);
   }
   return 0;
