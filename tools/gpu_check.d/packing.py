@@ -16,7 +16,7 @@ SYSTEM_LIBRARIES = ("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so
                     "libgcc_s.so", "libcupti.so")
 # What is packed: the target that makes it, where it lies below the build, and where in the packed folder.
 WANTED = [("tutti_cuda", f"bin/{PLUGIN}", PLUGIN), ("kernel_times", f"bin/{KERNEL_TIMES}", KERNEL_TIMES)]
-WANTED += [(name, f"tests/{name}", name) for name in KERNEL_TESTS + MODEL_TESTS + [NCCL_TEST]]
+WANTED += [(name, f"tests/{name}", name) for name in KERNEL_TESTS + [settings.CODES_TEST] + MODEL_TESTS + [NCCL_TEST]]
 WANTED += [(name, f"bin/{name}", name) for name in PROGRAMS]
 WANTED += [("tutti_cuda_emulated_plugin", f"emulated_gpus/{PLUGIN}", f"{EMULATED}/{PLUGIN}"),
            ("tutti_cublaslt_testing", f"emulated_gpus/{settings.EMULATED_CUBLASLT}", f"{EMULATED}/{settings.EMULATED_CUBLASLT}"),

@@ -94,7 +94,7 @@ def markdown(results):
               "| step | result | seconds |", "|---|---|---|"]
     for name, result in steps_of(results).items():
         lines.append(f"| {name} | {one_line(verdict(result), 400)} | {result['seconds']} |")
-    for part in (goals, ceilings, benches, sanitizer, library, products, counted):
+    for part in (goals, ceilings, benches, sanitizer, library, products, codes, counted):
         lines += part(results)
     return "\n".join(lines) + "\n"
 
@@ -154,6 +154,16 @@ def library(results):
     lines += ["", "| class | prompt | batch | prefill tokens/s |", "|---|---|---|---|"]
     return lines + [f"| {r['numerics_class']} | {r['prompt_tokens']} | {r['batch']} | {r['prefill_tokens_per_second']:.0f} |"
                     for r in found.get("prompts", [])]
+
+
+def codes(results):
+    found, (memory, _) = results.get("codes", {}).get("rows", []), verdicts.rates(results)
+    if not found:
+        return []
+    return ["", "| product with codes | codes | rows | µs | TB/s | of memory's speed |", "|---|---|---|---|---|---|"] + [
+        "| {} {} x {} | {} | {} | {:.1f} | {:.2f} | {} |".format(
+            r["product"], r["out"], r["k"], r["weights"], r["rows"], r["microseconds"], r["bytes_per_second"] / 1e12,
+            share(r["bytes_per_second"], memory)) for r in found]
 
 
 def counted(results):

@@ -9,6 +9,7 @@ PLUGIN = "libtutti_cuda.so"
 # Records kernels for the step `profile`; built where CUPTI's header is found.
 KERNEL_TIMES = "libkernel_times.so"
 KERNEL_TESTS = ["kernels_conformance_test", "kernels_matmul_test", "kernels_attention_test"]
+CODES_TEST = "kernels_quantised_test"
 MODEL_TESTS = ["golden_test", "graphs_test", "one_voice_test", "plan_proof_test"]
 NCCL_TEST = "kernels_cuda_nccl_machine_test"
 # Of a rehearsal on the emulated GPU: a plug-in in a folder of its own, and the test that cannot do with that.
@@ -38,6 +39,12 @@ COUNTED = [(64, 1, 2), (2048, 1, 2)]
 # Rows of the products measured.
 FEW_ROWS = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256]
 MANY_ROWS = [2048, 8192]
+# Products with codes: rows, as of so many streams, and which codes.
+CODES_ROWS = [1, 8, 64]
+CODES = ["int4", "fp8"]
+# What a cluster makes codes of while it loads.
+CODES_SCHEME = "int4-g128"
+TINY_CODES_SCHEME = "int4-g32"
 
 # What is wanted of the speeds: of what memory was measured to give, by sequences of a short prompt; of the matrix rate, of a
 # prompt; and by how much a step at depth, or of drawn tokens, may take longer than its bytes say.
@@ -70,7 +77,7 @@ REHEARSED_SHARDS = 25
 
 # The steps by news for each minute. Those that a call has no time for are in the other one.
 CALLS = {
-    "first": ["device", "facts", "products", "conformance", "golden", "graphs", "nccl", "ceilings", "bench_ours",
+    "first": ["device", "facts", "products", "conformance", "golden", "codes", "graphs", "nccl", "ceilings", "bench_ours",
               "one_voice_steps", "plan_proof", "profile", "one_voice"],
     "second": ["device", "facts", "against_pytorch", "ceilings", "bench_ours", "switches", "cublas_class", "price_of_one_voice",
                "counters", "bench_transformers", "sanitizer"],
@@ -79,7 +86,7 @@ CALLS = {
 }
 STEPS = list(dict.fromkeys(step for steps in CALLS.values() for step in steps))
 # Steps that need a checkpoint, and which.
-MODELS = {"one_voice": "0.6b", "against_pytorch": "0.6b", "profile": "8b", "bench_ours": "8b", "switches": "8b",
+MODELS = {"one_voice": "0.6b", "codes": "0.6b", "against_pytorch": "0.6b", "profile": "8b", "bench_ours": "8b", "switches": "8b",
           "cublas_class": "0.6b", "counters": "8b", "bench_transformers": "8b"}
 # Steps that need PyTorch, which is imported beside the steps before.
 TORCH_STEPS = ["against_pytorch", "ceilings", "price_of_one_voice", "bench_transformers"]

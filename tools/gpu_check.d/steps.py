@@ -121,6 +121,26 @@ class Check(Benches):
         return {"passed": not errors and not different, "compared": list(answers), "different": different[:20],
                 "errors": errors, "sequences": count}
 
+    def codes(self):
+        """Weights of 4 and 8 bits: the bits of their products, one voice of a model whose codes are made while it loads, and
+        the time of an 8B model's products."""
+        self.need_device(or_cpu=True)
+        result, errors = {"rows": []}, {}
+        if self.rehearse != "cpu":
+            result["suites"] = self.suites([settings.CODES_TEST], "*cuda*", 40)["suites"]
+        scheme = settings.TINY_CODES_SCHEME if self.rehearse else settings.CODES_SCHEME
+        prompts = [[(7 * i + 13 * j) % 2000 for j in range(5 + 37 * i % 30)] for i in range(4 if self.rehearse else 16)]
+        said = [self.collect(errors, name, self.ask, workers, concurrency, prompts, 4, rows, ["--quantize", scheme])
+                for name, workers, concurrency, rows in [("all at once", 1, len(prompts), 512), ("2 workers, one by one", 2, 1, 64)]]
+        different = [number for number, (one, other) in enumerate(zip(*(answer or [] for answer in said))) if one != other]
+        for codes in settings.CODES:
+            rows = settings.TINY_ROWS if self.rehearse else settings.CODES_ROWS
+            command = [self.program("products_bench"), "--device", self.place, "--codes", codes, "--rows", *map(str, rows),
+                       *(settings.TINY_PRODUCTS if self.rehearse else [])]
+            result["rows"] += self.bench_lines(command, 20, errors, codes)[1:]
+        good = all(suite["passed"] for suite in result.get("suites", {}).values())
+        return dict(result, different=different, errors=errors, passed=good and not errors and not different)
+
     def against_pytorch(self):
         self.need_device(or_cpu=True)
         prompt = [(7 * j) % (2000 if self.rehearse else 150000) for j in range(200)]
