@@ -38,7 +38,7 @@ sys.exit(1 if failed else 0)
 PRODUCTS = """#!{python} -S
 import json, os, sys
 print(json.dumps(dict(remark="many rows are multiplied by wgmma", **{{"class": "cuda-sm90"}})), flush=True)
-row = dict(product="qkv", out=6, k=4, leaves=1, rows=1, microseconds=2.0, flops_per_second=1e12, bytes_per_second=2e12)
+row = dict(product="qkv", weights="bf16", out=6, k=4, leaves=1, rows=1, microseconds=2.0, flops_per_second=1e12, bytes_per_second=2e12)
 print(json.dumps(row), flush=True)
 if os.environ.get("TUTTI_WGMMA") != "off":
     os.abort()
@@ -98,8 +98,8 @@ def gtest(folder, name, **tests):
 
 def packed(folder, device="ok"):
     """All programs, well but for what tests replace."""
-    for name in ("kernels_conformance_test", "kernels_matmul_test", "kernels_attention_test", "golden_test", "graphs_test",
-                 "one_voice_test", "plan_proof_test", "kernels_cuda_nccl_machine_test"):
+    for name in ("kernels_conformance_test", "kernels_matmul_test", "kernels_attention_test", "kernels_quantised_test",
+                 "golden_test", "graphs_test", "one_voice_test", "plan_proof_test", "kernels_cuda_nccl_machine_test"):
         gtest(folder, name, CudaTest_Opens=device, Suite_First="ok", Suite_Second="ok")
     write(os.path.join(folder, "products_bench"), PRODUCTS)
     write(os.path.join(folder, "tutti-bench"), BENCH)

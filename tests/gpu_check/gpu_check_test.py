@@ -55,6 +55,16 @@ class Planted(unittest.TestCase):
         self.assertLessEqual(len(os.listdir(self.out)), FILES_MAX)
         return results, said.getvalue(), status
 
+    def test_codes_are_checked_and_timed(self):
+        results, said, _ = self.call("codes")
+        found = results["codes"]
+        self.assertTrue(found["suites"]["kernels_quantised_test"]["passed"], said)
+        self.assertEqual(found["different"], [])
+        # The planted bench says one row of each and ends.
+        self.assertEqual(sorted(found["errors"]), sorted(settings.CODES))
+        self.assertEqual([row["rows"] for row in found["rows"]], [1] * len(settings.CODES))
+        self.assertFalse(found["passed"])
+
     def test_all_is_well(self):
         results, said, status = self.call("conformance", "golden", "nccl", "plan_proof")
         self.assertEqual(status, 0, said)
