@@ -252,7 +252,6 @@ void FewRowsOfCodes(TUTTI_PARAMETER CodesArgs args) {
   Rows rows{args};
   Sums sums{args, rows.unit};
   rows.Begin();
-  sums.EndLeaves(0);
   int round = 0;
   for (int32_t first = 0; first < args.strips; first += Shape::kRoundStrips, round ^= 1) {
     float* const here = sums.rounds + round * Shape::kRoundFloats;
