@@ -155,10 +155,11 @@ class Check(Benches):
         attention = ("kernels_attention_test", "*LaterInfinities*cuda*:*BlocksMayBeShared*cuda*:*ATileOfNothing*cuda*")
         products = ("kernels_matmul_test", "*LeavesAddUp*cuda*:*StacksParts*cuda*:*SomeClassesRound*cuda*")
         many = ("kernels_matmul_test", "*ManyRows*cuda*")
+        codes = (settings.CODES_TEST, "*OneScale*cuda*:*StacksParts*cuda*")
         rows = ("kernels_conformance_test", "*RmsNorm*cuda*:*TopCandidates*cuda*:*ArgMax*cuda*:*SelectExperts*cuda*")
         cases = [("memcheck", *attention), ("racecheck", *attention), ("memcheck", *products), ("racecheck", *products),
                  ("racecheck", *rows), ("memcheck", *rows), ("synccheck", *attention), ("initcheck", *products),
-                 ("memcheck", *many), ("synccheck", *many)]
+                 ("memcheck", *many), ("synccheck", *many), ("memcheck", *codes), ("racecheck", *codes)]
         # Every kernel that is loaded is rewritten, so only those that are used; and the probe of wgmma has 400 million sums.
         lazy = dict(self.environment, CUDA_MODULE_LOADING="LAZY")
         verdicts, failures = {}, {}
