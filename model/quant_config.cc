@@ -51,9 +51,12 @@ void ReadDynamic(ConfigFields& fields, std::vector<QuantConfig>* read) {
     if (pattern.starts_with("-:")) continue;
     const std::string path = absl::StrCat(fields.prefix(), ".dynamic ", Quoted(pattern));
     if (!overrides.is_object()) return fields.Invalid(absl::StrCat(path, " is no object"));
-    nlohmann::json merged = fields.object();
-    merged.erase("dynamic");
-    merged.update(overrides);
+    // What ReadGptq reads, and no more: a hostile file has as many patterns as other fields.
+    nlohmann::json merged = nlohmann::json::object();
+    for (const char* name : {"bits", "group_size", "sym", "checkpoint_format", "desc_act"}) {
+      const nlohmann::json& from = overrides.contains(name) ? overrides : fields.object();
+      if (from.contains(name)) merged[name] = from[name];
+    }
     ConfigFields of(merged, path);
     ReadGptq(of, &read->emplace_back());
     fields.Adopt(of.status());
@@ -314,13 +317,12 @@ absl::StatusOr<std::vector<QuantConfig>> ParseQuantConfigs(const nlohmann::json&
   TUTTI_RETURN_IF_ERROR(fields.status());
   std::vector<QuantConfig> different;
   for (const QuantConfig& one : read) {
-    if (std::find(different.begin(), different.end(), one) == different.end()) {
-      different.push_back(one);
+    if (std::find(different.begin(), different.end(), one) != different.end()) continue;
+    if (different.size() == kQuantFormatsMax) {
+      return absl::UnimplementedError(absl::StrCat(path, " has more than ", kQuantFormatsMax,
+                                                   " formats, which are the most that are served"));
     }
-  }
-  if (different.size() > kQuantFormatsMax) {
-    return absl::UnimplementedError(
-        absl::StrCat(path, " has ", different.size(), " formats; supported: ", kQuantFormatsMax));
+    different.push_back(one);
   }
   return different;
 }

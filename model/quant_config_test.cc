@@ -169,8 +169,26 @@ TEST(QuantConfigTest, OthersAreRefusedByName) {
               "\": {\"group_size\": " + std::to_string(size) + "}";
   }
   EXPECT_THAT(Said(R"({"quant_method": "gptq", "bits": 4, "dynamic": {)" + groups + "}}"),
-              HasSubstr("has 18 formats; supported: 16"));
+              HasSubstr("has more than 16 formats"));
   EXPECT_THAT(Said(R"({"quant_method": "modelopt", "quant_algo": "W4A8"})"), HasSubstr("\"W4A8\""));
+}
+
+// As many patterns and groups as a file of a few megabytes has: time grows with them, and not with
+// their square.
+TEST(QuantConfigTest, ManyPatternsAreReadInTime) {
+  json gptq = {{"quant_method", "gptq"}, {"bits", 4}};
+  json groups = {{"quant_method", "compressed-tensors"}, {"format", "pack-quantized"}};
+  for (int i = 0; i < 100'000; ++i) {
+    gptq["dynamic"]["+:" + std::to_string(i)] = json::object();
+    if (i % 2 == 0) continue;
+    groups["config_groups"][std::to_string(i)] = {
+        {"weights", {{"num_bits", 4}, {"strategy", "group"}, {"group_size", i}}}};
+  }
+  const auto one = ParseQuantConfigs(gptq, "config.json");
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(one->size(), 1u);
+  EXPECT_THAT(std::string(ParseQuantConfigs(groups, "config.json").status().message()),
+              HasSubstr("has more than 16 formats"));
 }
 
 // What one group of compressed-tensors says of its weights.

@@ -1,5 +1,7 @@
 #include "model/work_space.h"
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "model/layer_kinds.h"
 
@@ -49,7 +51,9 @@ kernels::GpuProductBounds ProductBoundsOf(const ModelConfig& config, const Stage
 
 // Null: no matrix has such a format.
 const QuantConfig* FormatThatRoundsRows(const ModelConfig& config) {
-  for (const int64_t layer : KindsOfLayers(config)) {
+  std::vector<int64_t> layers = KindsOfLayers(config);
+  layers.push_back(-1);  // what is of no layer: the head
+  for (const int64_t layer : layers) {
     for (int role = 0; role <= static_cast<int>(Role::kHead); ++role) {
       const QuantConfig* const format = config.quant.Find(static_cast<Role>(role), layer);
       if (format != nullptr && format->quantises_activations) return format;
