@@ -47,7 +47,7 @@ struct EngineOptions {
   // No pipeline serves before what its workers read has been compared with the digests that a
   // CheckpointDigested brings (shard_check.h).
   bool compare_checkpoint = false;
-  // A worker whose shard takes other bytes than planned is refused.
+  // A worker whose shard takes other bytes than planned is refused (ShardCheck::CompareMemory).
   bool compare_memory = false;
   int32_t block_size = 16;  // KV slots per block
   bool enable_prefix_caching = true;

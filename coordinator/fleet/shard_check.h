@@ -43,8 +43,9 @@ class ShardCheck {
   absl::Status Compare(const placement::StagePlacement& stage, int32_t rank,
                        const v1::ShardReady& ready) const;
 
-  // INVALID_ARGUMENT: the shard takes other bytes than planned: of which kind, and how many.
-  absl::Status CompareMemory(const placement::RankPlacement& planned,
+  // INVALID_ARGUMENT: the worker's shard takes other bytes than planned, or more of what may take
+  // fewer (work space, kept rows): of which kind, and how many.
+  absl::Status CompareMemory(const Worker& worker, const placement::RankPlacement& planned,
                              const v1::AssignShard& assigned, const v1::ShardReady& ready) const;
 
   // A worker that read other bytes, or holds another number of them, lets go of its shard, and may

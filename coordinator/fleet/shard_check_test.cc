@@ -188,7 +188,9 @@ TEST_F(ShardCheckTest, AWorkerThatHoldsOtherBytesThanPlannedIsRefusedByName) {
       {"bytes of the KV cache where",
        [](v1::ShardReady* ready) { ready->set_kv_bytes(ready->kv_bytes() - 1); }},
       {"bytes of the work space of a step where",
-       [](v1::ShardReady* ready) { ready->set_activation_bytes(0); }},
+       [](v1::ShardReady* ready) { ready->set_activation_bytes(ready->activation_bytes() + 1); }},
+      {"bytes of the work space of a step where",
+       [](v1::ShardReady* ready) { ready->set_activation_bytes(-1); }},
       {"bytes of rows for the stage after where",
        [](v1::ShardReady* ready) { ready->set_kept_row_bytes(ready->kept_row_bytes() + 1); }}};
   for (const auto& [words, change] : wrongs) {
@@ -213,6 +215,41 @@ TEST_F(ShardCheckTest, AWorkerThatHoldsOtherBytesThanPlannedIsRefusedByName) {
   Begin(2);
   Send(1, planned(1));
   Send(2, planned(2));
+  Turn();
+  EXPECT_TRUE(Status().serving()) << Status().why_not_serving();
+}
+
+// A GPU's operators share memory where the plan counts each alone; rows are kept where there is
+// memory for them.
+TEST_F(ShardCheckTest, FewerBytesOfWorkSpaceAndKeptRowsThanPlannedServe) {
+  options_.compare_checkpoint = false;
+  options_.compare_memory = true;
+  options_.partial_recompute = true;
+  Begin(2);
+  for (const uint64_t link : {1, 2}) {
+    const v1::StageStatus stage = Status().pipelines(0).stages(static_cast<int>(link) - 1);
+    EXPECT_EQ(stage.predicted().kept_rows() > 0, link == 1);
+    v1::Frame frame;
+    frame.set_epoch(epoch());
+    frame.mutable_shard_ready()->set_weight_bytes(stage.predicted().weights());
+    frame.mutable_shard_ready()->set_kv_bytes(stage.predicted().kv());
+    frame.mutable_shard_ready()->set_activation_bytes(stage.predicted().activations() - 1);
+    Send(link, frame);
+  }
+  Turn();
+  EXPECT_TRUE(Status().serving()) << Status().why_not_serving();
+}
+
+// It is for tests, and has weights as files have them.
+TEST_F(ShardCheckTest, TheReferenceBackendIsPlannedAsOthersAreAndServes) {
+  options_ = TinyEngineOptions(1);
+  options_.compare_memory = true;
+  Start(options_);
+  WorkerJoined joined{LinkKey(1), TinyHello("w1", int64_t{1} << 30)};
+  joined.hello.set_device("reference");
+  Give(std::move(joined));
+  Turn();
+  Ready(1);
   Turn();
   EXPECT_TRUE(Status().serving()) << Status().why_not_serving();
 }

@@ -132,7 +132,7 @@ absl::Status Pipeline::OnShardReady(const Worker& worker, const v1::ShardReady& 
                                     std::vector<Action>* actions) {
   Shard& shard = shards_[IndexOf(worker)];
   if (shard.ready) return absl::FailedPreconditionError("shard_ready came twice");
-  TUTTI_RETURN_IF_ERROR(check_->CompareMemory(shard.placement, shard.assigned, ready));
+  TUTTI_RETURN_IF_ERROR(check_->CompareMemory(worker, shard.placement, shard.assigned, ready));
   TUTTI_RETURN_IF_ERROR(TakeKv(&shard, ready));
   shard.ready = true;
   shard.actual = ready;

@@ -135,8 +135,9 @@ absl::Status Spares::HandleFrame(Worker* worker, const v1::Frame& frame, Instant
     return absl::FailedPreconditionError("it stands by, and sent what only a stage sends");
   }
   const int32_t rank = standby.shard.rank();
-  absl::Status same = check_->CompareMemory(standby.placement.ranks[static_cast<size_t>(rank)],
-                                            standby.shard, frame.shard_ready());
+  absl::Status same =
+      check_->CompareMemory(*worker, standby.placement.ranks[static_cast<size_t>(rank)],
+                            standby.shard, frame.shard_ready());
   if (same.ok() && check_->ready()) {
     same = check_->Compare(standby.placement, rank, frame.shard_ready());
   }
