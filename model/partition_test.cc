@@ -364,5 +364,20 @@ TEST(KvBytes, PerTokenAndRank) {
   EXPECT_EQ(KvBytesPerToken(TinyConfig(), {.num_layers = 1}, 4), 2 * 1 * 8 * 2);
 }
 
+// A head of codes beside layers of bf16, or of another format.
+TEST(WorkSpace, AHeadWhoseRowsAreRoundedIsForCpus) {
+  ModelConfig config = TinyConfig();
+  QuantConfig rounds = {.method = Method::kCompressedTensors, .bits = 8, .group_size = -1};
+  rounds.packed = PackedFormat::kInt;
+  rounds.quantises_activations = true;
+  config.quant = QuantFormats({rounds}, 0);
+  config.quant.Clear(config.num_layers);
+  EXPECT_TRUE(CheckDeviceKind(config, DeviceKind::kCuda).ok());
+  config.quant.Put(Role::kHead, -1, config.quant.NumberOf(rounds));
+  EXPECT_TRUE(CheckDeviceKind(config, DeviceKind::kCpu).ok());
+  EXPECT_THAT(std::string(CheckDeviceKind(config, DeviceKind::kCuda).message()),
+              HasSubstr("round activations to int8"));
+}
+
 }  // namespace
 }  // namespace tutti::model
