@@ -190,6 +190,9 @@ class Backend {
   // it from now on, those of earlier calls included.
   // Errors: RESOURCE_EXHAUSTED when memory is short
   virtual absl::StatusOr<int64_t> Reserve(const StepBounds& bounds) { return 0; }
+  // Gives back what Reserve holds, and forgets which weights were packed: those of another shard
+  // follow, for which less may have been planned.   REQUIRES: none of them is multiplied again
+  virtual void GiveBack() {}
 
   // A step's last operator was called: recorded kernels start now, and arrays that the host gave to
   // operators are not expected again. A missing call costs only speed.

@@ -27,6 +27,8 @@ class DeviceExchange {
   // Allocates the device memory that exchanges need; returns the bytes held. Errors:
   // RESOURCE_EXHAUSTED when memory is short
   virtual absl::StatusOr<int64_t> Reserve() = 0;
+  // Gives it back.   REQUIRES: no exchange follows before the next Reserve
+  virtual void GiveBack() = 0;
 
   // x[i] := the sum of all ranks' x[i].   x f32, rows next to each other
   //

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/emulated/emulated_backend.h"
+#include "model/config_json.h"
 #include "worker/pipeline_testing.h"
+#include "worker/transformer.h"
 
 namespace tutti::worker {
 namespace {
@@ -64,6 +66,41 @@ TEST_P(EmulatedGpuTest, AShardSaysWhatItsDeviceHolds) {
       }
     }
     EXPECT_EQ(said, EmulatedBytesInUse() - before) << ranks << " ranks";
+  }
+}
+
+// A pipeline that forms anew gives a worker another shard: of what the one before needed nothing is
+// left, and it holds what one that begins with it does, as is planned.
+TEST_P(EmulatedGpuTest, AnotherShardLeavesNothingOfTheOneBefore) {
+  const model::ModelConfig config = *model::LoadModelConfig(GoldenDir(GetParam()));
+  const auto shard_of = [&](bool whole) {
+    v1::AssignShard shard;
+    shard.set_num_stages(1);
+    shard.set_num_ranks(1);
+    shard.set_num_layers(whole ? static_cast<int32_t>(config.num_layers) : 1);
+    shard.set_has_embedding(true);
+    shard.set_has_head(whole);
+    shard.set_block_size(16);
+    shard.set_num_blocks(8);
+    shard.set_max_batch_tokens(whole ? 48 : 20);
+    shard.set_max_sequences(16);
+    shard.set_max_model_len(static_cast<int32_t>(config.max_position_embeddings));
+    return shard;
+  };
+  const int64_t at_first = EmulatedBytesInUse();
+  int64_t alone = 0;
+  for (const bool whole_before : {false, true}) {
+    const auto backend = *kernels::cuda::OpenEmulatedBackend({}, 0);
+    const StageRunnerFactory load = MakeTransformerFactory(
+        {.dir = GoldenDir(GetParam()), .config = config, .backend = backend.get()});
+    EXPECT_TRUE(!whole_before || load(shard_of(true), nullptr).ok());
+    const auto runner = load(shard_of(false), nullptr);
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    const ShardMemory memory = (*runner)->memory();
+    if (!whole_before) alone = memory.activation_bytes;
+    EXPECT_EQ(memory.activation_bytes, alone);
+    EXPECT_EQ(memory.weight_bytes + memory.kv_bytes + memory.activation_bytes,
+              EmulatedBytesInUse() - at_first);
   }
 }
 

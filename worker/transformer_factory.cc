@@ -150,6 +150,8 @@ absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(ModelSource model,
     TUTTI_RETURN_IF_ERROR(Annotate(CheckPart(parts[1], model.backend), "the draft model"));
   }
   TUTTI_RETURN_IF_ERROR(CheckMemory(model, parts));
+  // What an earlier shard needed, this one may not: no more is planned than it takes itself.
+  model.backend->GiveBack();
   if (shard.draft()) return LoadBoth(parts[0], parts[1], model.backend, progress);
   return LoadPart(parts[0], model.backend, progress);
 }

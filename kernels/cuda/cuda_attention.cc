@@ -34,6 +34,14 @@ absl::Status CudaAttention::Reserve(const GpuWorkBytes& work, const GpuArrayByte
   return folds_.Reserve(arrays.folds);
 }
 
+void CudaAttention::GiveBack() {
+  for (WorkSpace* const space : {&record_values_, &record_sums_}) space->GiveBack();
+  for (Uploads* const uploads : {&positions_, &frequencies_, &slots_, &row_positions_, &row_blocks_,
+                                 &blocks_, &narrow_items_, &wide_items_, &folds_}) {
+    uploads->GiveBack();
+  }
+}
+
 int64_t CudaAttention::bytes() const {
   int64_t total = record_values_.bytes() + record_sums_.bytes();
   for (const Uploads* const uploads :

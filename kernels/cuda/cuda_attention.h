@@ -26,8 +26,9 @@ class CudaAttention {
   // REQUIRES: the runtime outlives it.
   CudaAttention(LaunchQueue* runtime, bool wgmma) : runtime_(runtime), wgmma_(wgmma) {}
 
-  // As Backend::Reserve, for these operators.
+  // As Backend::Reserve and GiveBack, for these operators.
   absl::Status Reserve(const GpuWorkBytes& work, const GpuArrayBytes& arrays);
+  void GiveBack();
   int64_t bytes() const;
 
   void HeadNormRope(const TensorView& x, int64_t head_dim, const TensorView& norm, float epsilon,

@@ -77,28 +77,27 @@ class CudaBackend : public Backend {
   absl::StatusOr<int64_t> Reserve(const StepBounds& bounds) override {
     const GpuWorkBytes work = GpuWorkBytesOf(bounds, products_.bounds());
     const GpuArrayBytes each = GpuArrayBytesOf(bounds);
-    const std::pair<WorkSpace*, int64_t> spaces[] = {
-        {&entering_, work.carried}, {&leaving_, work.carried}, {&results_, work.results}};
-    const std::pair<Uploads*, int64_t> arrays[] = {{&ids_, each.rows},
-                                                   {&picked_ids_, each.vocabulary},
-                                                   {&adjusted_rows_, each.vocabulary},
-                                                   {&adjusted_ids_, each.vocabulary},
-                                                   {&adjusted_first_, each.vocabulary},
-                                                   {&repetitions_, each.vocabulary},
-                                                   {&biases_, each.vocabulary}};
-    int64_t held = 0;
-    for (const auto& [space, bytes] : spaces) {
-      TUTTI_RETURN_IF_ERROR(space->Reserve(bytes));
+    TUTTI_RETURN_IF_ERROR(results_.Reserve(work.results));
+    TUTTI_RETURN_IF_ERROR(ids_.Reserve(each.rows));
+    int64_t held = results_.bytes() + ids_.bytes();
+    for (WorkSpace* const space : {&entering_, &leaving_}) {
+      TUTTI_RETURN_IF_ERROR(space->Reserve(work.carried));
       held += space->bytes();
     }
-    for (const auto& [uploads, bytes] : arrays) {
-      TUTTI_RETURN_IF_ERROR(uploads->Reserve(bytes));
+    for (Uploads* const uploads : of_vocabulary_) {
+      TUTTI_RETURN_IF_ERROR(uploads->Reserve(each.vocabulary));
       held += uploads->bytes();
     }
     TUTTI_RETURN_IF_ERROR(products_.Reserve(work));
     TUTTI_RETURN_IF_ERROR(attention_.Reserve(work, each));
     TUTTI_RETURN_IF_ERROR(family_operators_.Reserve(work, each));
     return held + products_.bytes() + attention_.bytes() + family_operators_.bytes();
+  }
+  void GiveBack() override {
+    for (WorkSpace* const space : {&entering_, &leaving_, &results_}) space->GiveBack();
+    for (Uploads* const uploads : of_vocabulary_) uploads->GiveBack();
+    ids_.GiveBack(), products_.GiveBack(), attention_.GiveBack();
+    family_operators_.GiveBack(), exchange_.GiveBack();
   }
 
   void Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) override {
@@ -380,7 +379,8 @@ class CudaBackend : public Backend {
   RowSelection selection_{runtime_.get(), &results_, &picked_ids_};
   Uploads adjusted_rows_{runtime_.get()}, adjusted_ids_{runtime_.get()};
   Uploads adjusted_first_{runtime_.get()}, repetitions_{runtime_.get()}, biases_{runtime_.get()};
-
+  Uploads* const of_vocabulary_[6] = {&picked_ids_,     &adjusted_rows_, &adjusted_ids_,
+                                      &adjusted_first_, &repetitions_,   &biases_};
   CudaProducts products_;
   CudaAttention attention_;
   CudaFamilyOperators family_operators_{runtime_.get(), device_};

@@ -18,6 +18,11 @@ absl::Status CudaFamilyOperators::Reserve(const GpuWorkBytes& work, const GpuArr
   return absl::OkStatus();
 }
 
+void CudaFamilyOperators::GiveBack() {
+  choice_.GiveBack();
+  for (Uploads* uploads : {&scales_, &gathered_, &summed_, &weights_}) uploads->GiveBack();
+}
+
 int64_t CudaFamilyOperators::bytes() const {
   return choice_.bytes() + scales_.bytes() + gathered_.bytes() + summed_.bytes() + weights_.bytes();
 }

@@ -17,8 +17,9 @@ class CudaFamilyOperators : public FamilyOperators {
   // REQUIRES: the runtime outlives it.
   CudaFamilyOperators(LaunchQueue* runtime, Device device) : runtime_(runtime), device_(device) {}
 
-  // As Backend::Reserve, for these operators.
+  // As Backend::Reserve and GiveBack, for these operators.
   absl::Status Reserve(const GpuWorkBytes& work, const GpuArrayBytes& arrays);
+  void GiveBack();
   int64_t bytes() const;
 
   void ScaleRows(TensorView x, std::span<const float> scale) override;

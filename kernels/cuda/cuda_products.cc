@@ -33,6 +33,12 @@ absl::Status CudaProducts::Reserve(const GpuWorkBytes& work) {
   return leaf_sums_.Reserve(work.leaf_sums);
 }
 
+void CudaProducts::GiveBack() {
+  for (WorkSpace* const space : {&packed_rows_, &row_scales_, &leaf_sums_}) space->GiveBack();
+  bounds_ = {};
+  packed_ = {};
+}
+
 int64_t CudaProducts::bytes() const {
   return packed_rows_.bytes() + row_scales_.bytes() + leaf_sums_.bytes();
 }

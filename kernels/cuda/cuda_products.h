@@ -38,8 +38,9 @@ class CudaProducts {
   absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source);
   absl::StatusOr<std::unique_ptr<Weight>> PackQuantised(const QuantisedSource& source);
   const GpuProductBounds& bounds() const { return bounds_; }  // of everything covered
-  // As Backend::Reserve, for products.
+  // As Backend::Reserve and GiveBack, for products.
   absl::Status Reserve(const GpuWorkBytes& work);
+  void GiveBack();
   int64_t bytes() const;
 
   // Backend::MatMul of checked operands.

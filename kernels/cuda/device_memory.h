@@ -1,5 +1,6 @@
-// Device memory that is kept: work space that only grows, and small arrays that are uploaded only
-// when they change. After the largest step has been seen nothing is allocated any more.
+// Device memory that is kept: work space that only grows until it is given back, and small arrays
+// that are uploaded only when they change. After the largest step has been seen nothing is
+// allocated any more.
 #pragma once
 
 #include <algorithm>
@@ -21,21 +22,22 @@ namespace tutti::kernels::cuda {
 class WorkSpace {
  public:
   explicit WorkSpace(Runtime* runtime) : runtime_(runtime) {}
-  ~WorkSpace() {
-    if (data_ != nullptr) runtime_->Free(data_);
-  }
+  ~WorkSpace() { GiveBack(); }
   WorkSpace(const WorkSpace&) = delete;
   WorkSpace& operator=(const WorkSpace&) = delete;
 
   // Makes AtLeast(bytes) take nothing.  RESOURCE_EXHAUSTED when memory is short.
   absl::Status Reserve(int64_t bytes) {
     if (bytes <= bytes_) return absl::OkStatus();
-    if (data_ != nullptr) runtime_->Free(data_);
-    data_ = nullptr;
-    bytes_ = 0;
+    GiveBack();
     TUTTI_ASSIGN_OR_RETURN(data_, runtime_->Allocate(bytes));
     bytes_ = bytes;
     return absl::OkStatus();
+  }
+  void GiveBack() {
+    if (data_ != nullptr) runtime_->Free(data_);
+    data_ = nullptr;
+    bytes_ = 0;
   }
   int64_t bytes() const { return bytes_; }
 
@@ -66,11 +68,7 @@ class WorkSpace {
 class Uploads {
  public:
   explicit Uploads(LaunchQueue* queue) : queue_(queue) { entries_.reserve(kRememberedUploads); }
-  ~Uploads() {
-    for (const Entry& entry : entries_) {
-      if (entry.device != nullptr) queue_->Free(entry.device);
-    }
-  }
+  ~Uploads() { GiveBack(); }
   Uploads(const Uploads&) = delete;
   Uploads& operator=(const Uploads&) = delete;
 
@@ -82,6 +80,12 @@ class Uploads {
       TUTTI_RETURN_IF_ERROR(Grow(&entry, bytes));
     }
     return absl::OkStatus();
+  }
+  void GiveBack() {
+    for (const Entry& entry : entries_) {
+      if (entry.device != nullptr) queue_->Free(entry.device);
+    }
+    entries_.clear();
   }
   int64_t bytes() const {
     int64_t total = 0;

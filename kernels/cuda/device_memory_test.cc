@@ -50,6 +50,27 @@ TEST(DeviceMemoryTest, WhatIsReservedIsNotTakenLater) {
   EXPECT_EQ(device->live, 0);
 }
 
+TEST(DeviceMemoryTest, WhatIsGivenBackIsTakenAnew) {
+  FakeDevice* const device = new FakeDevice();
+  LaunchQueue runtime{std::unique_ptr<Runtime>(device), {}};
+  {
+    WorkSpace space(&runtime);
+    Uploads uploads(&runtime);
+    for (const int64_t bytes : {8000, 5000}) {
+      ASSERT_TRUE(space.Reserve(bytes).ok());
+      ASSERT_TRUE(uploads.Reserve(bytes).ok());
+      EXPECT_EQ(space.bytes(), bytes);
+      EXPECT_EQ(uploads.bytes(), kRememberedUploads * bytes);
+      uploads.Get(std::span<const int32_t>(std::vector<int32_t>{1, 2, 3}));
+      space.GiveBack();
+      uploads.GiveBack();
+      EXPECT_EQ(device->live, 0);
+      EXPECT_EQ(space.bytes() + uploads.bytes(), 0);
+    }
+  }
+  EXPECT_EQ(device->live, 0);
+}
+
 TEST(DeviceMemoryTest, WhatIsThereIsNotSentAgain) {
   FakeDevice* const device = new FakeDevice();
   LaunchQueue runtime{std::unique_ptr<Runtime>(device), {}};

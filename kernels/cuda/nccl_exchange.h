@@ -16,6 +16,7 @@ class NcclExchange : public DeviceExchange {
 
   DeviceMembership* membership() override { return &membership_; }
   absl::StatusOr<int64_t> Reserve() override;
+  void GiveBack() override { work_.GiveBack(); }
   absl::Status Sum(TensorView x) override;
   absl::Status Gather(TensorView x, std::span<const int64_t> begin) override;
   absl::StatusOr<bool> AllDone() override;
