@@ -1,6 +1,6 @@
 // The plan is a proof: placement promises for every rank the very memory that the worker's loader
-// reports, to the byte; for every checkpoint of tests/golden in every layout that it takes. Built
-// once more for the emulated GPU.
+// reports, to the byte; for every checkpoint of tests/golden in every layout that it takes. And its
+// coordinator takes the worker with it. Built once more for the emulated GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "coordinator/fleet/shard_check.h"
 #include "model/config_json.h"
 #include "model/partition.h"
 #include "placement/place_pipeline.h"
@@ -72,12 +73,19 @@ class PlanProofTest : public ::testing::TestWithParam<Case> {
          .draft = draft});
     ASSERT_TRUE(placement.ok()) << placement.status();
     ASSERT_EQ(placement->num_blocks, options.num_blocks);
+    coordinator::EngineOptions engine;
+    engine.compare_memory = true;
+    const coordinator::ShardCheck check(&engine);
+    const coordinator::Worker worker{.link = coordinator::LinkKey(1)};
     for (size_t stage = 0; stage < layout.layers.size(); ++stage) {
       for (int32_t rank = 0; rank < layout.ranks[stage]; ++rank) {
         SCOPED_TRACE(absl::StrCat("stage ", stage, " of ", layout.layers.size(), ", rank ", rank,
                                   " of ", layout.ranks[stage]));
         const placement::RankPlacement& promised = placement->stages[stage].ranks[rank];
         const v1::ShardReady& loaded = pipeline.ready(stage, rank);
+        // As a coordinator judges it.
+        const absl::Status taken = check.CompareMemory(worker, promised, v1::AssignShard(), loaded);
+        EXPECT_TRUE(taken.ok()) << taken;
         EXPECT_EQ(promised.weight_bytes, loaded.weight_bytes());
         EXPECT_EQ(promised.kv_bytes, loaded.kv_bytes());
         const bool shares = gpu && draft != nullptr && stage + 1 == layout.layers.size();
