@@ -233,7 +233,9 @@ absl::Status Engine::HandleFailure(const Worker& worker, const v1::Failure& fail
     EndLink(replica, *link);
     return absl::OkStatus();
   }
-  if (failure.lasting() && replica->pipeline.state() == Pipeline::State::kLoading) {
+  // Where something serves the same checkpoint it is this worker that cannot.
+  const bool loads = replica->pipeline.state() == Pipeline::State::kLoading;
+  if (failure.lasting() && loads && !AnyServing()) {
     cannot_load_ = absl::StrCat(replica->pipeline.Describe(worker), ": ", failure.message());
   }
   if (!replica->pipeline.WaitsForRank(worker)) {

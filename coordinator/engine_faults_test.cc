@@ -122,6 +122,25 @@ TEST_F(EngineFaultsTest, WhatNoWorkerCanLoadIsTold) {
   EXPECT_EQ(Status().cannot_load(), "");
 }
 
+TEST_F(EngineFaultsTest, WhatOneWorkerCannotLoadWhileAnotherServesIsNotWhatNoWorkerCan) {
+  EngineOptions options = TinyEngineOptions(1);
+  options.num_pipelines = 2;
+  Start(options);
+  Join(1, "w1");
+  Join(2, "w2");
+  Turn();
+  const uint64_t first = Status().pipelines(0).epoch(), second = Status().pipelines(1).epoch();
+  Ready(1, first);
+  Turn();
+  ASSERT_TRUE(Status().serving()) << Status().why_not_serving();
+  v1::Frame failure;
+  failure.set_epoch(second);
+  failure.mutable_failure()->set_message("a scale is nan");
+  failure.mutable_failure()->set_lasting(true);
+  Send(2, failure);
+  EXPECT_EQ(Status().cannot_load(), "");
+}
+
 // It crashes of its shard each time: the link closes while it loads.
 TEST_F(EngineFaultsTest, AWorkerThatCrashesWhenItLoadsPauses) {
   Start(TinyEngineOptions(1));
