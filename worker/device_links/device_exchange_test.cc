@@ -39,6 +39,7 @@ class ScriptedDevices : public kernels::DeviceExchange, public kernels::DeviceMe
   absl::StatusOr<bool> Formed() override { return --looks_until_formed < 0; }
   void Leave() override { ++left; }
   absl::StatusOr<int64_t> Reserve() override { return 0; }
+  void GiveBack() override {}
   absl::Status Sum(kernels::TensorView) override { return queue_status; }
   absl::Status Gather(kernels::TensorView, std::span<const int64_t>) override {
     return queue_status;
