@@ -52,6 +52,20 @@ TUTTI_INLINE void MulAddUnits(typename S::F (&acc)[R][P], const typename S::F (&
   }
 }
 
+// Both k of a pair by units of bf16 in registers, one after the other.
+template <class S, bool kOddFirst, int R, int P, class Unit, class Rows>
+TUTTI_INLINE void MulAddBothHalves(typename S::F (&acc)[R][P], const Unit (&unit)[P],
+                                   const Rows& rows) {
+  typename S::F half[P];
+#pragma GCC unroll 2
+  for (int second = 0; second < 2; ++second) {
+    const bool odd = kOddFirst == (second == 0);
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) half[p] = odd ? S::HighOf(unit[p]) : S::LowOf(unit[p]);
+    MulAddUnits<S>(acc, half, rows, odd ? 1 : 0);
+  }
+}
+
 // f32 products for every stored type: k even, then k odd.
 template <class S, class Load>
 struct FmaFormat {
@@ -79,13 +93,7 @@ struct FmaFormat {
   // The same of units of bf16 in registers.
   template <int R, int P, class Unit, class Rows>
   TUTTI_INLINE void StepUnits(F (&acc)[R][P], const Unit (&unit)[P], const Rows& rows) {
-    F half[P];
-#pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) half[p] = S::LowOf(unit[p]);
-    MulAddUnits<S>(acc, half, rows, 0);
-#pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) half[p] = S::HighOf(unit[p]);
-    MulAddUnits<S>(acc, half, rows, 1);
+    MulAddBothHalves<S, false>(acc, unit, rows);
   }
   // The even k alone: the odd one is neither read nor counted.
   template <int R, int P>
@@ -263,13 +271,7 @@ struct FlushedFormat {
   }
   template <int R, int P, class Unit, class Rows>
   TUTTI_INLINE void StepUnits(F (&acc)[R][P], const Unit (&unit)[P], const Rows& rows) {
-    F half[P];
-#pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) half[p] = S::HighOf(unit[p]);
-    MulAddUnits<S>(acc, half, rows, 1);
-#pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) half[p] = S::LowOf(unit[p]);
-    MulAddUnits<S>(acc, half, rows, 0);
+    MulAddBothHalves<S, true>(acc, unit, rows);
   }
 
   // The odd half of the pair is a product of zeros: it makes -0 to +0.
