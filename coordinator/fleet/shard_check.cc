@@ -59,7 +59,8 @@ absl::Status ShardCheck::CompareMemory(const Worker& worker,
     if (kind.at_most && kind.held >= 0 && kind.held < kind.planned) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "it holds ", kind.held, " bytes of ", kind.what, " where ", kind.planned,
-        " were planned; builds or checkpoints differ, or one of both programs counts wrongly"));
+        " were planned; start worker and coordinator from one build, with the same checkpoint and "
+        "flags; where they are, one of both counts wrongly, which is a bug to report"));
   }
   return absl::OkStatus();
 }
