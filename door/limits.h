@@ -95,7 +95,7 @@ inline constexpr Duration kUnreadLinger = std::chrono::seconds(10);
 inline constexpr int64_t kSmallRequestBytes = 16 << 10;
 // Larger ones than this, some 0.3 s of work, have threads of their own where a pool has such
 // (work_pool.h), so many steps of `nice` below all others: beside a thread that computes one has a
-// tenth of a processor, and a text of 4 MB takes ten seconds where it took one.
+// tenth of a processor, by the weights that Linux gives to both.
 inline constexpr int64_t kMediumRequestBytes = 256 << 10;
 inline constexpr int kLargeNiceSteps = 10;
 // Work on a request that does not depend on its size, in bytes of text that take as long.

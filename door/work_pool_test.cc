@@ -142,16 +142,22 @@ TEST(WorkPoolTest, LargeWorkRunsBelowAllOthers) {
   EXPECT_EQ(NicenessOf(&pool, kMediumRequestBytes + 1), std::min(19, usual + kLargeNiceSteps));
 }
 
+// Until `freed`. Returns when it is held.
+void HoldLargeThread(WorkPool* pool, const std::shared_future<void>& freed) {
+  std::promise<void> begun;
+  ASSERT_TRUE(pool->Submit({.client = "a:1", .bytes = 4 << 20, .run = [&begun, freed] {
+                              begun.set_value();
+                              freed.wait();
+                            }}));
+  begun.get_future().wait();
+}
+
 // Of one client, too, and of however much large work.
 TEST(WorkPoolTest, MediumWorkNeverWaitsForLarge) {
   WorkPool pool(kDivided, 100);
-  std::promise<void> begun, free;
+  std::promise<void> free;
   const std::shared_future<void> freed = free.get_future().share();
-  ASSERT_TRUE(pool.Submit({.client = "a:1", .bytes = 4 << 20, .run = [&begun, freed] {
-                             begun.set_value();
-                             freed.wait();
-                           }}));
-  begun.get_future().wait();
+  HoldLargeThread(&pool, freed);
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(pool.Submit({.client = "a:1", .bytes = 4 << 20, .run = [freed] { freed.wait(); }}));
   }
@@ -162,13 +168,9 @@ TEST(WorkPoolTest, MediumWorkNeverWaitsForLarge) {
 // Its places are counted beside the others.
 TEST(WorkPoolTest, LargeWorkTakesPlacesOfItsClient) {
   WorkPool pool(kDivided, 100);
-  std::promise<void> begun, free;
+  std::promise<void> free;
   const std::shared_future<void> freed = free.get_future().share();
-  ASSERT_TRUE(pool.Submit({.client = "a:1", .bytes = 4 << 20, .run = [&begun, freed] {
-                             begun.set_value();
-                             freed.wait();
-                           }}));
-  begun.get_future().wait();
+  HoldLargeThread(&pool, freed);
   int queued = 0;
   while (pool.Submit({.client = "a:1", .bytes = 4 << 20, .run = [freed] { freed.wait(); }})) {
     ++queued;
