@@ -1,6 +1,6 @@
 """OpenVINO GenAI through its pipeline of continuous batches:  ask_openvino.py THREADS FOLDER
 
-FOLDER holds the model as optimum-intel exports it, or is a GGUF of a family that the library reads.
+FOLDER holds the model as optimum-intel exports it.
 """
 import os
 import sys
@@ -14,8 +14,7 @@ ONE_PROMPT_MAX = 1 << 16
 
 def start():
     threads, folder = int(sys.argv[1]), sys.argv[2]
-    is_gguf = folder.endswith(".gguf") and os.path.isfile(folder)
-    if not is_gguf and not os.path.isfile(os.path.join(folder, "openvino_model.xml")):
+    if not os.path.isfile(os.path.join(folder, "openvino_model.xml")):
         raise FileNotFoundError(f"no openvino_model.xml in {folder}: optimum-cli export openvino --model MODEL_DIR --task "
                                 f"text-generation-with-past --weight-format fp16 {folder}")
     import numpy
