@@ -26,24 +26,29 @@ struct Decoding {
   // Null: there is none.
   const ReadPart* Find(model::QuantPart part) const;
   std::string NameOf(model::QuantPart part) const;
+  // Whether zero points are kept; else those that are stored must be the middle.
+  bool has_zeros() const;
 };
 
-// The codes: `codes` [rows, cols], a byte each.
+// The codes of `outputs`, some of decoding.rows, by whatever thread: `codes` [rows, cols] of all, a
+// byte each.
 //
 // Words of codes of consecutive inputs, [in / per word, out].
-void DecodeGptqCodes(const Decoding& decoding, uint8_t* codes);
+void DecodeGptqCodes(const Decoding& decoding, model::Range outputs, uint8_t* codes);
 // Words of codes of eight outputs, in the order 0, 2, 4, 6, 1, 3, 5, 7: [in, out / 8].
-void DecodeAwqCodes(const Decoding& decoding, uint8_t* codes);
+void DecodeAwqCodes(const Decoding& decoding, model::Range outputs, uint8_t* codes);
 // Words of consecutive inputs, [out, words of in].
-void DecodePackedCodes(const Decoding& decoding, uint8_t* codes);
+void DecodePackedCodes(const Decoding& decoding, model::Range outputs, uint8_t* codes);
 // Two codes in a byte, the first below: [out, in / 2].
-void DecodeFp4Codes(const Decoding& decoding, uint8_t* codes);
+void DecodeFp4Codes(const Decoding& decoding, model::Range outputs, uint8_t* codes);
 // A byte each. INVALID_ARGUMENT: one that is no number.
-absl::Status DecodeE4m3Codes(const Decoding& decoding, uint8_t* codes);
+absl::Status DecodeE4m3Codes(const Decoding& decoding, model::Range outputs, uint8_t* codes);
 // Integers with a sign, [out, in].
-void DecodeInt8Codes(const Decoding& decoding, uint8_t* codes);
+void DecodeInt8Codes(const Decoding& decoding, model::Range outputs, uint8_t* codes);
 
-// The zero points [rows, groups] of integers, empty where they are the middle.
-absl::StatusOr<std::vector<uint8_t>> DecodeZeros(const Decoding& decoding);
+// The zero points of integers: `zeros` [rows, groups] of all, unused where there are none to keep.
+// INVALID_ARGUMENT: one that a symmetric checkpoint cannot have.
+// REQUIRES: some are stored
+absl::Status DecodeZeros(const Decoding& decoding, model::Range outputs, uint8_t* zeros);
 
 }  // namespace tutti::quant

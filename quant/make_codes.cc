@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/thread.h"
 #include "kernels/float_formats.h"
 #include "model/quantised_tensors.h"
+#include "quant/in_parts.h"
 
 namespace tutti::quant {
 namespace {
@@ -42,31 +40,6 @@ void Widen(const std::byte* elements, DType type, std::span<float> row) {
       }
       return;
   }
-}
-
-// Rows that are worth a thread: to start one takes as long as some thousand weights.
-constexpr int64_t kRowsOfThread = 64;
-
-// Calls of_rows(begin, end) for all of `rows`, on some threads. The error of the first part that
-// has one.
-absl::Status InParts(int64_t rows, int threads,
-                     const std::function<absl::Status(int64_t, int64_t)>& of_rows) {
-  const int64_t parts = std::clamp<int64_t>(rows / kRowsOfThread, 1, std::max(threads, 1));
-  std::vector<absl::Status> said(static_cast<size_t>(parts));
-  std::vector<std::thread> others;
-  const auto run = [&](int64_t part) {
-    said[static_cast<size_t>(part)] = of_rows(rows * part / parts, rows * (part + 1) / parts);
-  };
-  int64_t part = 0;
-  for (; part + 1 < parts; ++part) {
-    auto started = TryStartThread("one that makes codes", [&run, part] { run(part); });
-    if (!started.ok()) break;
-    others.push_back(*std::move(started));
-  }
-  for (; part < parts; ++part) run(part);
-  for (std::thread& other : others) other.join();
-  for (absl::Status& status : said) TUTTI_RETURN_IF_ERROR(std::move(status));
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -108,8 +81,8 @@ absl::Status QuantiseRow(const model::QuantConfig& config, const PlainRows& plai
 }
 
 absl::StatusOr<QuantMatrix> MakeQuantMatrix(const model::QuantConfig& config,
-                                            const PlainRows& plain, model::Range cols,
-                                            int threads) {
+                                            const PlainRows& plain, model::Range cols, int threads,
+                                            SpareCodes* spare) {
   const int64_t group = GroupOf(config, plain.in);
   QuantMatrix matrix;
   matrix.kind = config.kind();
@@ -117,7 +90,8 @@ absl::StatusOr<QuantMatrix> MakeQuantMatrix(const model::QuantConfig& config,
   matrix.in = cols.size();
   matrix.groups = plain.in / group;
   matrix.scale_type = config.scale_type;
-  matrix.codes.resize(static_cast<size_t>(matrix.out * matrix.in));
+  const auto codes = static_cast<size_t>(matrix.out * matrix.in);
+  matrix.codes = spare == nullptr ? std::vector<uint8_t>(codes) : spare->Take(codes);
   std::vector<uint16_t> scales(static_cast<size_t>(matrix.out * matrix.groups),
                                kernels::F32ToBf16(1));
   for (int64_t k = cols.begin; k < cols.end; ++k) {
@@ -125,13 +99,13 @@ absl::StatusOr<QuantMatrix> MakeQuantMatrix(const model::QuantConfig& config,
   }
   TUTTI_RETURN_IF_ERROR(InParts(plain.rows, threads, [&](int64_t begin, int64_t end) {
     std::vector<float> row(static_cast<size_t>(plain.cols.size()));
-    std::vector<uint8_t> codes(row.size());
+    std::vector<uint8_t> of_row(row.size());
     for (int64_t n = begin; n < end; ++n) {
       TUTTI_RETURN_IF_ERROR(
-          QuantiseRow(config, plain, n, row, codes.data(),
+          QuantiseRow(config, plain, n, row, of_row.data(),
                       &scales[static_cast<size_t>(n * matrix.groups + plain.cols.begin / group)]));
       std::memcpy(&matrix.codes[static_cast<size_t>(n * matrix.in)],
-                  &codes[static_cast<size_t>(cols.begin - plain.cols.begin)],
+                  &of_row[static_cast<size_t>(cols.begin - plain.cols.begin)],
                   static_cast<size_t>(matrix.in));
     }
     return absl::OkStatus();

@@ -13,6 +13,7 @@
 #include "model/quant_config.h"
 #include "model/range.h"
 #include "quant/quant_matrix.h"
+#include "quant/spare_codes.h"
 
 namespace tutti::quant {
 
@@ -41,10 +42,10 @@ absl::Status QuantiseRow(const model::QuantConfig& config, const PlainRows& plai
                          std::span<float> row, uint8_t* codes, uint16_t* scales);
 
 // The matrix of inputs `cols`, of those of `plain`; groups of others have the scale 1. Made by
-// `threads` threads, each of some rows: by fewer where rows are few or the system refuses some.
+// `threads` threads, each of some rows, with codes in memory of `spare` where that is given.
 // Errors: those of QuantiseRow, of the first row that has one
 absl::StatusOr<QuantMatrix> MakeQuantMatrix(const model::QuantConfig& config,
                                             const PlainRows& plain, model::Range cols,
-                                            int threads = 1);
+                                            int threads = 1, SpareCodes* spare = nullptr);
 
 }  // namespace tutti::quant

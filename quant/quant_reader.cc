@@ -11,6 +11,7 @@
 #include "kernels/float_formats.h"
 #include "quant/codes.h"
 #include "quant/formats.h"
+#include "quant/in_parts.h"
 
 namespace tutti::quant {
 namespace {
@@ -34,23 +35,34 @@ absl::Status CheckScale(const std::string& name, int64_t index, float scale) {
   return RefuseTensor(name, absl::StrCat("element ", index, " is ", scale, ", which is no scale"));
 }
 
-// [rows, groups], of outputs that may share stored rows.
-absl::Status DecodeScales(const Decoding& decoding, QuantMatrix* to) {
+// Whether 16 bits are a positive number, of a type whose infinity has the bits `infinity`.
+bool IsScale(uint16_t bits, uint16_t infinity) { return bits - 1u < infinity - 1u; }
+
+// Scales [rows, groups] of `outputs`, which may share stored rows.
+absl::Status DecodeScales(const Decoding& decoding, Range outputs, QuantMatrix* to) {
   const ReadPart& read = *decoding.Find(QuantPart::kScales);
   const StoredType type = read.stored.tensor->dtype;
-  const std::string name = decoding.NameOf(QuantPart::kScales);
   const bool by_input = decoding.config.method == model::Method::kGptq ||
                         decoding.config.method == model::Method::kAwq;
-  to->scale_type = model::HeldScaleType(decoding.config, decoding.matrix);
-  to->scales.resize(static_cast<size_t>(to->out * to->groups * DTypeBytes(to->scale_type)));
   const int64_t first = (by_input ? read.stored.cols : read.stored.rows).begin;
-  for (int64_t n = 0; n < to->out; ++n) {
-    const int64_t row = (decoding.rows.begin + n) / decoding.matrix.block_rows - first;
-    for (int64_t g = 0; g < to->groups; ++g) {
-      const int64_t index = by_input ? g * read.stored.cols.size() + row : row * to->groups + g;
+  const int64_t step = by_input ? read.stored.cols.size() : 1;
+  // As they are held: one of 128 weights is worth few instructions.
+  const bool as_held = type == StoredType::kF16 || type == StoredType::kBF16;
+  const uint16_t infinity = type == StoredType::kF16 ? 0x7C00 : 0x7F80;
+  for (int64_t n = outputs.begin; n < outputs.end; ++n) {
+    const int64_t row = n / decoding.matrix.block_rows - first;
+    int64_t index = by_input ? row : row * to->groups;
+    int64_t at = (n - decoding.rows.begin) * to->groups;
+    for (int64_t g = 0; g < to->groups; ++g, index += step, ++at) {
+      if (as_held) {
+        uint16_t bits;
+        std::memcpy(&bits, read.bytes.data() + 2 * index, sizeof(bits));
+        std::memcpy(to->scales.data() + 2 * at, &bits, sizeof(bits));
+        if (IsScale(bits, infinity)) continue;
+      }
       const float scale = ScaleAt(read.bytes, type, index);
-      TUTTI_RETURN_IF_ERROR(CheckScale(name, index, scale));
-      kernels::StoreFromF32(to->scales.data(), to->scale_type, n * to->groups + g, scale);
+      TUTTI_RETURN_IF_ERROR(CheckScale(decoding.NameOf(QuantPart::kScales), index, scale));
+      kernels::StoreFromF32(to->scales.data(), to->scale_type, at, scale);
     }
   }
   return absl::OkStatus();
@@ -68,8 +80,6 @@ absl::Status DecodeInnerScales(const Decoding& decoding, QuantMatrix* to) {
     return RefuseTensor(name, absl::StrCat("is ", stored, ", too small to divide by"));
   }
   to->groups = 1;
-  to->scale_type = model::HeldScaleType(decoding.config, decoding.matrix);
-  to->scales.resize(static_cast<size_t>(to->out * DTypeBytes(to->scale_type)));
   for (int64_t n = 0; n < to->out; ++n) {
     kernels::StoreFromF32(to->scales.data(), to->scale_type, n, whole);
   }
@@ -151,37 +161,49 @@ absl::Status CheckShape(const Decoding& decoding) {
                                    decoding.matrix.out, ", ", decoding.matrix.in, "]"));
 }
 
-absl::Status DecodeCodes(const Decoding& decoding, uint8_t* codes) {
+absl::Status DecodeCodes(const Decoding& decoding, Range outputs, uint8_t* codes) {
   switch (decoding.config.method) {
     case model::Method::kGptq:
-      DecodeGptqCodes(decoding, codes);
+      DecodeGptqCodes(decoding, outputs, codes);
       return absl::OkStatus();
     case model::Method::kAwq:
-      DecodeAwqCodes(decoding, codes);
+      DecodeAwqCodes(decoding, outputs, codes);
       return absl::OkStatus();
     case model::Method::kFp8:
-      return DecodeE4m3Codes(decoding, codes);
+      return DecodeE4m3Codes(decoding, outputs, codes);
     case model::Method::kCompressedTensors:
     case model::Method::kModelOpt:
       break;
   }
   switch (decoding.config.packed) {
     case PackedFormat::kFloat:
-      return DecodeE4m3Codes(decoding, codes);
+      return DecodeE4m3Codes(decoding, outputs, codes);
     case PackedFormat::kInt:
-      DecodeInt8Codes(decoding, codes);
+      DecodeInt8Codes(decoding, outputs, codes);
       break;
     case PackedFormat::kPacked:
-      DecodePackedCodes(decoding, codes);
+      DecodePackedCodes(decoding, outputs, codes);
       break;
     case PackedFormat::kMxfp4:
     case PackedFormat::kNvfp4:
-      DecodeFp4Codes(decoding, codes);
+      DecodeFp4Codes(decoding, outputs, codes);
       break;
     case PackedFormat::kNone:
       break;
   }
   return absl::OkStatus();
+}
+
+// What `outputs` have of their own; others may be decoded at the same time.
+absl::Status DecodeOutputs(const Decoding& decoding, Range outputs, QuantMatrix* to) {
+  if (!kernels::HasInnerScales(to->kind)) {
+    TUTTI_RETURN_IF_ERROR(DecodeScales(decoding, outputs, to));
+  }
+  if (decoding.Find(QuantPart::kZeros) != nullptr) {
+    TUTTI_RETURN_IF_ERROR(DecodeZeros(decoding, outputs, to->zeros.data()));
+  }
+  if (to->codes.empty()) return absl::OkStatus();
+  return DecodeCodes(decoding, outputs, to->codes.data());
 }
 
 // Outputs and inputs that only the contents of a tensor say.
@@ -225,26 +247,35 @@ const ReadPart* Decoding::Find(QuantPart part) const {
 
 std::string Decoding::NameOf(QuantPart part) const { return Find(part)->stored.tensor->name; }
 
+bool Decoding::has_zeros() const {
+  return Find(QuantPart::kZeros) != nullptr && config.has_zeros();
+}
+
 absl::StatusOr<QuantMatrix> DecodeQuantMatrix(const model::QuantisedMatrix& matrix,
                                               const model::QuantConfig& config, Range rows,
-                                              Range cols, std::span<const ReadPart> parts) {
+                                              Range cols, std::span<const ReadPart> parts,
+                                              int threads, SpareCodes* spare) {
   const Decoding decoding = {matrix, config, rows, cols, parts};
   QuantMatrix made;
   made.kind = config.kind();
   made.out = rows.size();
   made.in = cols.size();
-  made.groups = matrix.groups;
+  made.groups = kernels::HasInnerScales(made.kind) ? 1 : matrix.groups;
   TUTTI_RETURN_IF_ERROR(CheckShape(decoding));
   made.first_input = cols.begin;
+  made.scale_type = model::HeldScaleType(config, matrix);
+  made.scales.resize(static_cast<size_t>(made.out * made.groups * DTypeBytes(made.scale_type)));
   if (kernels::HasInnerScales(made.kind)) {
     TUTTI_RETURN_IF_ERROR(DecodeInnerScales(decoding, &made));
   } else {
     TUTTI_RETURN_IF_ERROR(DecodeGroups(decoding, &made));
-    TUTTI_RETURN_IF_ERROR(DecodeScales(decoding, &made));
   }
-  TUTTI_ASSIGN_OR_RETURN(made.zeros, DecodeZeros(decoding));
-  made.codes.resize(static_cast<size_t>(made.out * made.in));
-  if (!made.codes.empty()) TUTTI_RETURN_IF_ERROR(DecodeCodes(decoding, made.codes.data()));
+  if (decoding.has_zeros()) made.zeros.resize(static_cast<size_t>(made.out * matrix.groups));
+  const auto codes = static_cast<size_t>(made.out * made.in);
+  made.codes = spare == nullptr ? std::vector<uint8_t>(codes) : spare->Take(codes);
+  TUTTI_RETURN_IF_ERROR(InParts(made.out, threads, [&](int64_t begin, int64_t end) {
+    return DecodeOutputs(decoding, {rows.begin + begin, rows.begin + end}, &made);
+  }));
   return made;
 }
 

@@ -12,11 +12,13 @@
 #include "model/quantised_tensors.h"
 #include "quant/quant_matrix.h"
 #include "quant/read_part.h"
+#include "quant/spare_codes.h"
 #include "quant/tensor_source.h"
 
 namespace tutti::quant {
 
-// Outputs `rows` and inputs `cols` of a matrix, from what model::PartsOf says they need.
+// Outputs `rows` and inputs `cols` of a matrix, from what model::PartsOf says they need; by
+// `threads` threads, each of some outputs, with codes in memory of `spare` where that is given.
 //
 // INVALID_ARGUMENT, with the tensor and the reason: a group that there is not, or that has more
 // inputs than others, or inputs that config.json says it cannot have; zero points that a symmetric
@@ -24,7 +26,8 @@ namespace tutti::quant {
 // numbers, scales of 0.
 absl::StatusOr<QuantMatrix> DecodeQuantMatrix(const model::QuantisedMatrix& matrix,
                                               const model::QuantConfig& config, model::Range rows,
-                                              model::Range cols, std::span<const ReadPart> parts);
+                                              model::Range cols, std::span<const ReadPart> parts,
+                                              int threads = 1, SpareCodes* spare = nullptr);
 
 // All of the matrix of `prefix`. Errors: those above, and of model::FindQuantisedMatrix.
 // REQUIRES: model::IsQuantised

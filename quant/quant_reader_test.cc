@@ -6,12 +6,12 @@
 
 #include <cstring>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/files_testing.h"
 #include "kernels/float_formats.h"
 #include "kernels/row_integers.h"
+#include "quant/tensors_testing.h"
 
 namespace tutti::quant {
 namespace {
@@ -22,33 +22,6 @@ using model::QuantConfig;
 using model::StoredType;
 using nlohmann::json;
 using testing::HasSubstr;
-
-// Tensors in memory.
-class Made final : public TensorSource {
- public:
-  template <typename Value>
-  void Add(const std::string& name, StoredType type, std::vector<int64_t> shape,
-           const std::vector<Value>& values) {
-    std::vector<std::byte> bytes(values.size() * sizeof(Value));
-    std::memcpy(bytes.data(), values.data(), bytes.size());
-    tensors_[name] = {{.name = name,
-                       .dtype = type,
-                       .shape = std::move(shape),
-                       .bytes = static_cast<int64_t>(bytes.size())},
-                      std::move(bytes)};
-  }
-  void Remove(const std::string& name) { tensors_.erase(name); }
-  const model::TensorInfo* Find(std::string_view name) const override {
-    const auto found = tensors_.find(std::string(name));
-    return found == tensors_.end() ? nullptr : &found->second.first;
-  }
-  absl::StatusOr<std::vector<std::byte>> Read(std::string_view name) const override {
-    return tensors_.at(std::string(name)).second;
-  }
-
- private:
-  std::map<std::string, std::pair<model::TensorInfo, std::vector<std::byte>>> tensors_;
-};
 
 // 8 outputs of 16 inputs in two groups: all codes 9, all zero points the middle, all scales 1.
 Made Gptq() {
@@ -242,20 +215,7 @@ void ExpectParts(const TensorSource& source, const QuantConfig& config, const Qu
       {{whole.out / 2, whole.out / 2 + 1}, {5, 6}},
       {{0, 0}, {0, whole.in}}};
   for (const auto& [rows, cols] : some) {
-    std::vector<std::vector<std::byte>> bytes;
-    std::vector<ReadPart> parts;
-    for (const model::StoredPart& stored : model::PartsOf(*matrix, config, rows, cols)) {
-      const auto all = source.Read(stored.tensor->name);
-      ASSERT_TRUE(all.ok()) << all.status();
-      const model::TensorSlice slice = stored.slice();
-      std::vector<std::byte>& to = bytes.emplace_back();
-      for (int64_t r = 0; r < slice.rows; ++r) {
-        const auto* const from = all->data() + slice.begin + r * slice.stride;
-        to.insert(to.end(), from, from + slice.row_bytes);
-      }
-      parts.push_back({stored, to});
-    }
-    const auto part = DecodeQuantMatrix(*matrix, config, rows, cols, parts);
+    const auto part = DecodePart(source, *matrix, config, rows, cols);
     ASSERT_TRUE(part.ok()) << part.status();
     std::vector<float> of_part(static_cast<size_t>(cols.size()));
     std::vector<float> of_whole(static_cast<size_t>(whole.in));

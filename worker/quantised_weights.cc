@@ -13,6 +13,7 @@
 #include "model/quantised_tensors.h"
 #include "model/weight_map.h"
 #include "program/machine.h"
+#include "quant/in_parts.h"
 #include "quant/make_codes.h"
 #include "quant/quant_reader.h"
 
@@ -38,7 +39,7 @@ absl::StatusOr<model::QuantisedMatrix> FindMatrix(const model::Checkpoint& check
 absl::StatusOr<quant::QuantMatrix> MakeCodes(const model::Checkpoint& checkpoint,
                                              const model::ModelConfig& config,
                                              const model::ShardTensor& part,
-                                             const std::byte** bytes) {
+                                             const std::byte** bytes, quant::SpareCodes* spare) {
   const quant::PlainRows plain = {
       .tensor = &part.spec.name,
       .first_row = part.stored_rows().begin,
@@ -48,14 +49,15 @@ absl::StatusOr<quant::QuantMatrix> MakeCodes(const model::Checkpoint& checkpoint
       .type = *model::ComputeType(checkpoint.Find(part.spec.name)->dtype),
       .elements = *bytes};
   *bytes += plain.rows * plain.cols.size() * DTypeBytes(plain.type);
-  return quant::MakeQuantMatrix(FormatOf(config, part), plain, part.cols, CpuCount());
+  return quant::MakeQuantMatrix(FormatOf(config, part), plain, part.cols, CpuCount(), spare);
 }
 
 // The codes of one piece; *bytes moves behind what they are read from.
 absl::StatusOr<quant::QuantMatrix> Decode(const model::Checkpoint& checkpoint,
                                           const model::ModelConfig& config,
-                                          const model::ShardTensor& part, const std::byte** bytes) {
-  if (config.quantise.has_value()) return MakeCodes(checkpoint, config, part, bytes);
+                                          const model::ShardTensor& part, const std::byte** bytes,
+                                          quant::SpareCodes* spare) {
+  if (config.quantise.has_value()) return MakeCodes(checkpoint, config, part, bytes, spare);
   const model::QuantConfig& format = FormatOf(config, part);
   TUTTI_ASSIGN_OR_RETURN(const model::QuantisedMatrix matrix,
                          FindMatrix(checkpoint, format, part.spec));
@@ -66,7 +68,8 @@ absl::StatusOr<quant::QuantMatrix> Decode(const model::Checkpoint& checkpoint,
     parts.push_back({stored, std::span(*bytes, size)});
     *bytes += size;
   }
-  return quant::DecodeQuantMatrix(matrix, format, part.stored_rows(), part.cols, parts);
+  return quant::DecodeQuantMatrix(matrix, format, part.stored_rows(), part.cols, parts, CpuCount(),
+                                  spare);
 }
 
 }  // namespace
@@ -99,7 +102,7 @@ std::vector<ReadItem::Part> QuantisedReads(const model::Checkpoint& checkpoint,
 absl::StatusOr<std::unique_ptr<kernels::Weight>> PackQuantised(
     const model::Checkpoint& checkpoint, const model::ModelConfig& config, RankPlace place,
     const std::vector<QuantisedPiece>& pieces, std::vector<int64_t> leaf_begin,
-    const std::byte* bytes, kernels::Backend* backend) {
+    const std::byte* bytes, kernels::Backend* backend, quant::SpareCodes* spare) {
   std::vector<quant::QuantMatrix> matrices;
   matrices.reserve(pieces.size());
   kernels::QuantisedSource source;
@@ -111,7 +114,7 @@ absl::StatusOr<std::unique_ptr<kernels::Weight>> PackQuantised(
   std::vector<int64_t> rows;
   for (const QuantisedPiece& piece : pieces) {
     TUTTI_ASSIGN_OR_RETURN(matrices.emplace_back(),
-                           Decode(checkpoint, config, *piece.part, &bytes));
+                           Decode(checkpoint, config, *piece.part, &bytes, spare));
     const quant::QuantMatrix& matrix = matrices.back();
     source.kind = matrix.kind;
     source.scale_type = matrix.scale_type;
@@ -131,24 +134,30 @@ absl::StatusOr<std::unique_ptr<kernels::Weight>> PackQuantised(
                                    model::PackingOf(backend->device().kind));
   source.padded_at_least =
       model::CountProductStrips(config, format, role, place.ranks, place.rank).padded;
-  return backend->PackQuantised(source);
+  auto packed = backend->PackQuantised(source);
+  for (quant::QuantMatrix& matrix : matrices) spare->GiveBack(std::move(matrix.codes));
+  return packed;
 }
 
 absl::StatusOr<std::vector<std::byte>> ExpandRows(const model::Checkpoint& checkpoint,
                                                   const model::ModelConfig& config,
                                                   const model::ShardTensor& part,
                                                   const std::byte* bytes) {
-  TUTTI_ASSIGN_OR_RETURN(const quant::QuantMatrix matrix, Decode(checkpoint, config, part, &bytes));
-  std::vector<float> row(static_cast<size_t>(matrix.in));
+  TUTTI_ASSIGN_OR_RETURN(const quant::QuantMatrix matrix,
+                         Decode(checkpoint, config, part, &bytes, nullptr));
   std::vector<std::byte> rows(
       static_cast<size_t>(matrix.out * matrix.in * DTypeBytes(config.dtype)));
-  for (int64_t n = 0; n < matrix.out; ++n) {
-    matrix.Dequantise(n, row.data());
-    for (int64_t k = 0; k < matrix.in; ++k) {
-      kernels::StoreFromF32(rows.data(), config.dtype, n * matrix.in + k,
-                            row[static_cast<size_t>(k)]);
+  TUTTI_RETURN_IF_ERROR(quant::InParts(matrix.out, CpuCount(), [&](int64_t begin, int64_t end) {
+    std::vector<float> row(static_cast<size_t>(matrix.in));
+    for (int64_t n = begin; n < end; ++n) {
+      matrix.Dequantise(n, row.data());
+      for (int64_t k = 0; k < matrix.in; ++k) {
+        kernels::StoreFromF32(rows.data(), config.dtype, n * matrix.in + k,
+                              row[static_cast<size_t>(k)]);
+      }
     }
-  }
+    return absl::OkStatus();
+  }));
   return rows;
 }
 

@@ -12,6 +12,7 @@
 #include "model/checkpoint.h"
 #include "model/partition.h"
 #include "model/rotary.h"
+#include "quant/spare_codes.h"
 #include "worker/rank_place.h"
 #include "worker/read_ahead.h"
 
@@ -29,12 +30,13 @@ struct QuantisedPiece {
   std::vector<model::HeadSlice> order;  // its rows, as they are held
 };
 
-// The product of `pieces`, whose reads lie one behind the other at `bytes`.
+// The product of `pieces`, whose reads lie one behind the other at `bytes`; their codes pass through
+// `spare`.
 // Errors: those of quant::DecodeQuantMatrix and Backend::PackQuantised
 absl::StatusOr<std::unique_ptr<kernels::Weight>> PackQuantised(
     const model::Checkpoint& checkpoint, const model::ModelConfig& config, RankPlace place,
     const std::vector<QuantisedPiece>& pieces, std::vector<int64_t> leaf_begin,
-    const std::byte* bytes, kernels::Backend* backend);
+    const std::byte* bytes, kernels::Backend* backend, quant::SpareCodes* spare);
 
 // Some packers write a bias for every matrix, zeros where the model has none.
 // INVALID_ARGUMENT: one of the share that the model has not is not all zeros

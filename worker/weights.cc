@@ -157,9 +157,8 @@ class Loader {
   }
 
   void AddVector(std::vector<model::ShardTensor> parts, TensorView* view) {
-    Vector vector{.parts = std::move(parts), .view = view};
+    Vector& vector = vectors_.emplace_back(Vector{.parts = std::move(parts), .view = view});
     for (const model::ShardTensor& part : vector.parts) vector.size += part.held_rows;
-    vectors_.push_back(std::move(vector));
   }
 
   // Opens only the files that hold something of ours, or of the stage's other ranks: of these the
@@ -254,8 +253,9 @@ class Loader {
 
   absl::StatusOr<std::unique_ptr<Weight>> PackCodes(const Matrix& matrix, const std::byte* bytes) {
     std::vector<QuantisedPiece> pieces;
-    for (const model::ShardTensor& part : matrix.parts) pieces.push_back({&part, RowOrder(part)});
-    return PackQuantised(*checkpoint_, config_, place_, pieces, matrix.leaf_begin, bytes, backend_);
+    for (const auto& part : matrix.parts) pieces.push_back({&part, RowOrder(part)});
+    return PackQuantised(*checkpoint_, config_, place_, pieces, matrix.leaf_begin, bytes, backend_,
+                         &spare_codes_);
   }
 
   // Of an embedding, whose rows are looked up.
@@ -296,11 +296,8 @@ class Loader {
                   : spec.role == model::Role::kEmbedding ? PackExpanded(matrix, bytes)
                                                          : PackCodes(matrix, bytes);
     if (!packed.ok()) return Annotate(packed.status(), absl::StrCat("packing ", spec.name));
-    if (matrix.shared != nullptr) {
-      *matrix.shared = *std::move(packed);
-    } else {
-      *matrix.owned = *std::move(packed);
-    }
+    if (matrix.shared != nullptr) *matrix.shared = *std::move(packed);
+    if (matrix.owned != nullptr) *matrix.owned = *std::move(packed);
     loaded_bytes_ += matrix.bytes;
     if (progress_) progress_(loaded_bytes_, total_bytes_);
     return absl::OkStatus();
@@ -384,6 +381,7 @@ class Loader {
   std::vector<Unit> units_;  // in the order they are read
   std::unique_ptr<model::Checkpoint> checkpoint_;
   std::vector<float> staging_;
+  quant::SpareCodes spare_codes_;
   int64_t total_bytes_ = 0;
   int64_t loaded_bytes_ = 0;
 };

@@ -76,7 +76,11 @@ class GroupPacker {
         if (source_.has_zeros()) zeros[column] = zero;
         if (HasInnerScales(source_.kind)) PutInner(row, s, inner + column);
         Take(row, s, zero);
-        PutWords(column, lines);
+        if (LineInputs(source_.kind) == 8) {
+          PutWords<8>(column, lines);
+        } else {
+          PutWords<4>(column, lines);
+        }
       }
     }
   }
@@ -105,22 +109,23 @@ class GroupPacker {
     const auto s = static_cast<size_t>(strip);
     const int64_t begin = section_.strip_begin[s];
     const int64_t count = row.codes == nullptr ? 0 : section_.strip_begin[s + 1] - begin;
-    codes_.assign(static_cast<size_t>(Padded(strip)), zero);
-    if (count == 0) return;
+    codes_.resize(static_cast<size_t>(Padded(strip)));
     if (section_.order.empty()) {
-      std::memcpy(codes_.data(), row.codes + begin, static_cast<size_t>(count));
-      return;
+      if (count > 0) std::memcpy(codes_.data(), row.codes + begin, static_cast<size_t>(count));
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t input = InputAt(begin + i);
+        codes_[static_cast<size_t>(i)] = input < 0 ? zero : row.codes[input];
+      }
     }
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t input = InputAt(begin + i);
-      if (input >= 0) codes_[static_cast<size_t>(i)] = row.codes[input];
-    }
+    std::fill(codes_.begin() + count, codes_.end(), zero);
   }
+  template <int64_t kInputs>
   void PutWords(int64_t column, uint8_t* lines) const {
-    const int64_t inputs = LineInputs(source_.kind);
     uint8_t* to = lines + column / kUnitColumns * kLineBytes + column % kUnitColumns * 4;
-    for (size_t k = 0; k < codes_.size(); k += static_cast<size_t>(inputs)) {
-      const uint32_t word = inputs == 8 ? WordOfNibbles(&codes_[k]) : WordOfBytes(&codes_[k]);
+    const uint8_t* const end = codes_.data() + codes_.size();
+    for (const uint8_t* codes = codes_.data(); codes < end; codes += kInputs) {
+      const uint32_t word = kInputs == 8 ? WordOfNibbles(codes) : WordOfBytes(codes);
       std::memcpy(to, &word, sizeof(word));
       to += kGroupUnits * kLineBytes;
     }
