@@ -104,7 +104,8 @@ class GroupPacker {
       *to = filled ? 0 : row.inner[source_.inner_of(InputAt(at))];
     }
   }
-  // The codes of a strip, filled up with those of zeros.
+  // The codes of a strip, filled up with those of zeros. A copy, though they often lie together:
+  // rows are 2 or 4 KiB apart, as lines are, and loads wait for stores with the same low bits.
   void Take(const OutputRow& row, int64_t strip, uint8_t zero) {
     const auto s = static_cast<size_t>(strip);
     const int64_t begin = section_.strip_begin[s];

@@ -109,6 +109,7 @@ class Shares(Callers):
             held = 0
             for _ in range(20):
                 connection = stack.enter_context(self.connect(GREEDY))
+                connection.settimeout(0.5)  # of what is not read nobody waits for the end
                 with contextlib.suppress(OSError):
                     connection.sendall(head(COMPLETION, len(body)) + body[:-1])
                     held += 1
