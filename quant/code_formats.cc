@@ -15,6 +15,9 @@ using model::Range;
 
 // Inputs whose codes of one output are written at once: a line of the first cache.
 constexpr int64_t kInputsAtOnce = 64;
+// Outputs whose rows of codes are written by turns: more would be more pages than the processor
+// remembers. A line of AWQ's words has as many.
+constexpr int64_t kOutputsAtOnce = 128;
 // Outputs of a word of AWQ, and where output n of the eight lies.
 constexpr int64_t kOutputsOfWord = 8;
 constexpr std::array<int, kOutputsOfWord> kNibbleOf = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -25,12 +28,38 @@ uint32_t WordAt(std::span<const std::byte> bytes, int64_t index) {
   return word;
 }
 
-// The eight codes of a word, lowest bits first, a byte each.
-uint64_t Spread(uint32_t word) {
-  uint64_t wide = word;
-  wide = (wide | wide << 16) & 0x0000ffff0000ffff;
-  wide = (wide | wide << 8) & 0x00ff00ff00ff00ff;
-  return (wide | wide << 4) & 0x0f0f0f0f0f0f0f0f;
+// Sixteen bytes in a register, whatever the processor.
+using Bytes [[gnu::vector_size(16)]] = uint8_t;
+using Halves [[gnu::vector_size(16)]] = uint16_t;
+using Longs [[gnu::vector_size(16)]] = uint64_t;
+
+Bytes Load(const void* from) {
+  Bytes bytes;
+  std::memcpy(&bytes, from, sizeof(bytes));
+  return bytes;
+}
+// `count` bytes of it from byte `first` on.
+template <int kFirst, int kCount>
+void Store(Bytes bytes, uint8_t* to) {
+  std::memcpy(to, reinterpret_cast<const char*>(&bytes) + kFirst, kCount);
+}
+// Bytes of a and b by turns: of their lower eight, and of their upper.
+Bytes LowByTurns(Bytes a, Bytes b) {
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+Bytes HighByTurns(Bytes a, Bytes b) {
+  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                 31);
+}
+
+// 32 codes of four bits, a byte each, the lower bits of a byte first.
+struct Codes {
+  Bytes first, second;
+};
+Codes Spread(Bytes packed) {
+  const Bytes low = packed & 15;
+  const Bytes high = reinterpret_cast<Bytes>(reinterpret_cast<Halves>(packed) >> 4) & 15;
+  return {LowByTurns(low, high), HighByTurns(low, high)};
 }
 
 // `count` codes of four bits from place `first` of a row on.
@@ -40,11 +69,10 @@ void SpreadRow(const std::byte* row, int64_t first, int64_t count, uint8_t* to) 
     *to++ = static_cast<uint8_t>(*row++) >> 4;
     --count;
   }
-  for (; count >= 8; count -= 8, row += 4, to += 8) {
-    uint32_t word;
-    std::memcpy(&word, row, sizeof(word));
-    const uint64_t codes = Spread(word);
-    std::memcpy(to, &codes, sizeof(codes));
+  for (; count >= 32; count -= 32, row += 16, to += 32) {
+    const Codes codes = Spread(Load(row));
+    Store<0, 16>(codes.first, to);
+    Store<0, 16>(codes.second, to + 16);
   }
   for (int64_t i = 0; i < count; ++i) {
     const auto both = static_cast<uint8_t>(row[i / 2]);
@@ -72,90 +100,135 @@ uint8_t* RowOf(const Decoding& decoding, int64_t output, uint8_t* codes) {
   return codes + (output - decoding.rows.begin) * decoding.cols.size();
 }
 
-// Words [first, end) of a column of words, of one output: all their codes.
-template <int64_t kPerWord>
+// `count` words of consecutive inputs, `stride` words apart: all codes of one output.
 void SpreadColumn(std::span<const std::byte> words, int64_t first, int64_t count, int64_t stride,
-                  uint8_t* to) {
-  for (int64_t w = 0; w < count; ++w, first += stride, to += kPerWord) {
+                  int bits, uint8_t* to) {
+  for (int64_t w = 0; w < count; ++w, first += stride) {
     const uint32_t word = WordAt(words, first);
-    if constexpr (kPerWord == 4) {
+    if (bits == 8) {
       std::memcpy(to, &word, sizeof(word));
-    } else {
-      const uint64_t codes = Spread(word);
-      std::memcpy(to, &codes, sizeof(codes));
+      to += sizeof(word);
+      continue;
     }
+    for (int shift = 0; shift < 32; shift += 4) *to++ = word >> shift & 15;
   }
 }
 
-template <int64_t kPerWord>
+// Four columns of eight words, those of 64 inputs: the codes of four outputs, `in` bytes apart.
+void SpreadFourColumns(const std::byte* words, int64_t stride, int64_t in, uint8_t* to) {
+#pragma GCC unroll 8
+  for (int w = 0; w < 8; ++w, words += 4 * stride, to += 8) {
+    const Codes codes = Spread(Load(words));
+    Store<0, 8>(codes.first, to);
+    Store<8, 8>(codes.first, to + in);
+    Store<0, 8>(codes.second, to + 2 * in);
+    Store<8, 8>(codes.second, to + 3 * in);
+  }
+}
+
+// Rows become columns: 16 by 16 bytes.
+void Transpose(Bytes (&rows)[16]) {
+#pragma GCC unroll 4
+  for (int stage = 0; stage < 4; ++stage) {
+    Bytes next[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      next[2 * i] = LowByTurns(rows[i], rows[i + 8]);
+      next[2 * i + 1] = HighByTurns(rows[i], rows[i + 8]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) rows[i] = next[i];
+  }
+}
+
+// Two words of sixteen inputs, `stride` words apart: the codes of sixteen outputs, in the order of
+// the words' bits, [output][input].
+void SpreadTwoWords(const std::byte* words, int64_t stride, Bytes (&codes)[16]) {
+#pragma GCC unroll 16
+  for (int k = 0; k < 16; ++k, words += 4 * stride) {
+    uint64_t both;
+    std::memcpy(&both, words, sizeof(both));
+    codes[k] = Spread(reinterpret_cast<Bytes>(Longs{both, 0})).first;
+  }
+  Transpose(codes);
+}
+
+// GPTQ's words of few outputs.
 void DecodeColumns(const Decoding& decoding, Range outputs, uint8_t* codes) {
-  constexpr int64_t kWords = kInputsAtOnce / kPerWord;
   const ReadPart& read = *decoding.Find(QuantPart::kCodes);
+  const int bits = decoding.config.bits;
+  const int64_t per_word = 32 / bits, at_once = kInputsAtOnce / per_word;
   const Range words = read.stored.rows, cols = decoding.cols;
   const int64_t stride = read.stored.cols.size();
-  for (int64_t w = words.begin; w < words.end; w += kWords) {
-    const int64_t count = std::min(kWords, words.end - w);
-    const int64_t begin = std::max(cols.begin, w * kPerWord);
-    const int64_t end = std::min(cols.end, (w + count) * kPerWord);
-    for (int64_t n = outputs.begin; n < outputs.end; ++n) {
+  for (int64_t w = words.begin; w < words.end; w += at_once) {
+    const int64_t count = std::min(at_once, words.end - w);
+    const int64_t begin = std::max(cols.begin, w * per_word);
+    const int64_t end = std::min(cols.end, (w + count) * per_word);
+    const bool whole = end - begin == kInputsAtOnce;
+    for (int64_t n = outputs.begin; n < outputs.end;) {
       const int64_t first = (w - words.begin) * stride + n - read.stored.cols.begin;
       uint8_t* const to = RowOf(decoding, n, codes) + begin - cols.begin;
-      if (end - begin == kInputsAtOnce) {
-        SpreadColumn<kPerWord>(read.bytes, first, kWords, stride, to);
+      if (whole && bits == 4 && n + 4 <= outputs.end) {
+        SpreadFourColumns(read.bytes.data() + 4 * first, stride, cols.size(), to);
+        n += 4;
         continue;
       }
       std::array<uint8_t, kInputsAtOnce> line;
-      SpreadColumn<kPerWord>(read.bytes, first, count, stride, line.data());
-      std::memcpy(to, &line[static_cast<size_t>(begin - w * kPerWord)],
+      SpreadColumn(read.bytes, first, count, stride, bits, line.data());
+      std::memcpy(to, &line[static_cast<size_t>(begin - w * per_word)],
                   static_cast<size_t>(end - begin));
+      ++n;
     }
   }
 }
 
-// Row i of eight by eight bytes becomes column i.
-void Transpose(std::array<uint64_t, 8>* rows) {
-  const auto swap = [&](size_t i, size_t j, int bits, uint64_t low) {
-    const uint64_t changed = ((*rows)[i] >> bits ^ (*rows)[j]) & low;
-    (*rows)[i] ^= changed << bits;
-    (*rows)[j] ^= changed;
-  };
-  for (size_t i = 0; i < 4; ++i) swap(i, i + 4, 32, 0x00000000ffffffff);
-  for (const size_t i : {0, 1, 4, 5}) swap(i, i + 2, 16, 0x0000ffff0000ffff);
-  for (const size_t i : {0, 2, 4, 6}) swap(i, i + 1, 8, 0x00ff00ff00ff00ff);
+// AWQ's words of inputs [k, k + 16) and few outputs.
+void DecodeSixteenInputs(const Decoding& decoding, Range outputs, int64_t k, uint8_t* codes) {
+  const ReadPart& read = *decoding.Find(QuantPart::kCodes);
+  const int64_t stride = read.stored.cols.size();
+  const int64_t inputs = std::min<int64_t>(16, decoding.cols.size() - k);
+  const int64_t words_end = (outputs.end + kOutputsOfWord - 1) / kOutputsOfWord;
+  for (int64_t w = outputs.begin / kOutputsOfWord; w < words_end; w += 2) {
+    const int64_t words = std::min<int64_t>(2, words_end - w);
+    const std::byte* from = read.bytes.data() + 4 * (k * stride + w - read.stored.cols.begin);
+    // The last words, and inputs, are copied to where there are sixteen by two.
+    std::array<std::byte, 16 * 8> filled = {};
+    const bool whole = inputs == 16 && words == 2;
+    for (int64_t i = 0; !whole && i < inputs; ++i) {
+      std::memcpy(&filled[static_cast<size_t>(8 * i)], from + 4 * i * stride,
+                  static_cast<size_t>(4 * words));
+    }
+    Bytes block[16];
+    SpreadTwoWords(whole ? from : filled.data(), whole ? stride : 2, block);
+    const int64_t first = w * kOutputsOfWord;
+    const int64_t end = std::min(outputs.end, first + words * kOutputsOfWord);
+    for (int64_t n = std::max(outputs.begin, first); n < end; ++n) {
+      const int64_t at = (n - first) % kOutputsOfWord;
+      const Bytes& row = block[n - first - at + kNibbleOf[static_cast<size_t>(at)]];
+      uint8_t* const to = RowOf(decoding, n, codes) + k;
+      if (inputs == 16) {
+        Store<0, 16>(row, to);
+      } else {
+        std::memcpy(to, &row, static_cast<size_t>(inputs));
+      }
+    }
+  }
 }
 
 }  // namespace
 
 void DecodeGptqCodes(const Decoding& decoding, Range outputs, uint8_t* codes) {
-  if (decoding.config.bits == 4) return DecodeColumns<8>(decoding, outputs, codes);
-  DecodeColumns<4>(decoding, outputs, codes);
+  for (int64_t n = outputs.begin; n < outputs.end; n += kOutputsAtOnce) {
+    DecodeColumns(decoding, {n, std::min(outputs.end, n + kOutputsAtOnce)}, codes);
+  }
 }
 
 void DecodeAwqCodes(const Decoding& decoding, Range outputs, uint8_t* codes) {
-  const ReadPart& read = *decoding.Find(QuantPart::kCodes);
-  const int64_t words = read.stored.cols.size(), in = decoding.cols.size();
-  for (int64_t line = 0; line < in; line += kInputsAtOnce) {
-    const int64_t count = std::min(kInputsAtOnce, in - line);
-    for (int64_t w = outputs.begin / kOutputsOfWord; w * kOutputsOfWord < outputs.end; ++w) {
-      const int64_t column = w - read.stored.cols.begin;
-      std::array<std::array<uint64_t, kInputsAtOnce / 8>, kOutputsOfWord> lines;
-      for (int64_t k = 0; k < count; k += 8) {
-        std::array<uint64_t, 8> block = {};
-        for (int64_t i = 0; i < std::min<int64_t>(8, count - k); ++i) {
-          block[static_cast<size_t>(i)] =
-              Spread(WordAt(read.bytes, (line + k + i) * words + column));
-        }
-        Transpose(&block);
-        for (size_t n = 0; n < block.size(); ++n) {
-          lines[n][static_cast<size_t>(k / 8)] = block[static_cast<size_t>(kNibbleOf[n])];
-        }
-      }
-      const int64_t first = w * kOutputsOfWord;
-      const int64_t end = std::min(outputs.end, first + kOutputsOfWord);
-      for (int64_t n = std::max(outputs.begin, first); n < end; ++n) {
-        std::memcpy(RowOf(decoding, n, codes) + line, lines[static_cast<size_t>(n - first)].data(),
-                    static_cast<size_t>(count));
-      }
+  int64_t end = 0;
+  for (int64_t n = outputs.begin; n < outputs.end; n = end) {
+    end = std::min(outputs.end, (n / kOutputsAtOnce + 1) * kOutputsAtOnce);
+    for (int64_t k = 0; k < decoding.cols.size(); k += 16) {
+      DecodeSixteenInputs(decoding, {n, end}, k, codes);
     }
   }
 }

@@ -1,5 +1,5 @@
-// Codes, zero points and scales of every layout, bit by bit where the layout says they lie: of whole
-// matrices and of odd parts, by one thread and by several.
+// Codes, zero points and scales of every layout, bit by bit where the layout says that they are: of
+// whole matrices and of odd parts, by one thread and by several.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -30,8 +30,8 @@ struct QuantisedPiece {
   std::vector<model::HeadSlice> order;  // its rows, as they are held
 };
 
-// The product of `pieces`, whose reads lie one behind the other at `bytes`; their codes pass through
-// `spare`.
+// The product of `pieces`, whose reads lie one behind the other at `bytes`; their codes pass
+// through `spare`.
 // Errors: those of quant::DecodeQuantMatrix and Backend::PackQuantised
 absl::StatusOr<std::unique_ptr<kernels::Weight>> PackQuantised(
     const model::Checkpoint& checkpoint, const model::ModelConfig& config, RankPlace place,

@@ -15,11 +15,10 @@ namespace {
 uint32_t WordOfNibbles(const uint8_t* codes) {
   uint64_t bytes;
   std::memcpy(&bytes, codes, sizeof(bytes));
-  const auto half = [](uint64_t x) {
-    x &= 0x000f000f000f000f;
-    return static_cast<uint32_t>((x | x >> 12 | x >> 24 | x >> 36) & 0xffff);
-  };
-  return half(bytes) | half(bytes >> 8) << 16;
+  // Two by two, c0 c2 | c1 c3 and c4 c6 | c5 c7 each in the lowest 16 bits of a half.
+  bytes |= bytes >> 12;
+  const uint64_t even = bytes & 0x000000ff000000ff, odd = bytes & 0x0000ff000000ff00;
+  return static_cast<uint32_t>(even | even >> 24 | odd << 8 | odd >> 16);
 }
 uint32_t WordOfBytes(const uint8_t* codes) {
   uint32_t bytes;
