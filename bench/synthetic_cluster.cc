@@ -178,7 +178,7 @@ SyntheticCluster::Turn SyntheticCluster::DoStep() {
   Pipeline& pipeline = pipelines_[chosen];
   const v1::StepPlan plan = std::move(pipeline.plans.front());
   pipeline.plans.pop_front();
-  const int64_t step_us = load_.guesses ? kStepUs : 0;
+  const int64_t step_us = (load_.guesses ? kStepUs : 0) + load_.row_us * plan.total_rows();
   v1::Frame result = Result(plan, pipeline.epoch, step_us);
   Turn turn{.tokens = result.step_result().sampled_size()};
   const auto begin = std::chrono::steady_clock::now();

@@ -24,6 +24,7 @@ struct SyntheticLoad {
   int32_t prompt_tokens = 64;
   int32_t output_tokens = 0;  // of an answer; 0: without end
   bool guesses = false;       // of next tokens, nearly all of which are right in the end
+  int64_t row_us = 0;         // of a step's time, for each of its rows; 0: steps say no time
 };
 
 class SyntheticCluster {

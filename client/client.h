@@ -33,6 +33,12 @@ struct CallOptions {
   CancelToken* cancel = nullptr;    // at most one call at a time uses a token
 };
 
+// What is told beside a request, as metadata; nothing of what is empty.
+struct CallMetadata {
+  std::string traceparent;
+  std::string account;  // whose it is, which a service believes of a gateway (x-tutti-account)
+};
+
 class Client {
  public:
   // Does not connect yet: the first call does. INVALID_ARGUMENT for an address that cannot be one
@@ -52,9 +58,8 @@ class Client {
                                                    const OnMessage& on_message);
   // The same without waiting: begins the call and returns. The observer hears of it, and outlives
   // it; so does the client.
-  // `traceparent`: what the service is told under that name; empty: nothing.
   std::unique_ptr<GenerateCall> Start(v1::GenerateRequest request, std::optional<Duration> timeout,
-                                      GenerateObserver* observer, std::string traceparent = {});
+                                      GenerateObserver* observer, CallMetadata metadata = {});
   // Each address of the service is tried once. For any thread: Tokenize, Detokenize, GetModel.
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                 const CallOptions& options = {});

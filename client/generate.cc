@@ -104,11 +104,11 @@ absl::StatusOr<std::vector<v1::Finish>> Client::Generate(const v1::GenerateReque
 class Client::Call : public std::enable_shared_from_this<Client::Call> {
  public:
   Call(const Client* client, v1::GenerateRequest request, std::optional<Duration> timeout,
-       GenerateObserver* observer, std::string traceparent)
+       GenerateObserver* observer, CallMetadata metadata)
       : client_(client),
         observer_(observer),
         deadline_(DeadlineOf(timeout)),
-        traceparent_(std::move(traceparent)),
+        metadata_(std::move(metadata)),
         answer_(std::move(request), {.within = client->options_.resume_within,
                                      .addresses = client->endpoints_->size(),
                                      .random = RandomNumber(),
@@ -196,7 +196,7 @@ class Client::Call : public std::enable_shared_from_this<Client::Call> {
   const Client* const client_;
   GenerateObserver* const observer_;
   const Instant deadline_;
-  const std::string traceparent_;
+  const CallMetadata metadata_;
   // Owned by the stream or pause under way, and by whoever ends the call.
   ResumingAnswer answer_;
   bool waits_ = false;  // for a service that is not there, with a request of so many bytes
@@ -218,7 +218,9 @@ class Client::Call::Stream : public grpc::ClientReadReactor<v1::GenerateResponse
   void Begin() {
     SetDeadline(Left(call_->deadline_), &context_);
     endpoint_.Authorize(&context_);
-    if (!call_->traceparent_.empty()) context_.AddMetadata("traceparent", call_->traceparent_);
+    const CallMetadata& told = call_->metadata_;
+    if (!told.traceparent.empty()) context_.AddMetadata("traceparent", told.traceparent);
+    if (!told.account.empty()) context_.AddMetadata("x-tutti-account", told.account);
     endpoint_.stub->async()->Generate(&context_, &call_->answer_.request(), this);
     StartRead(&message_);
     StartCall();
@@ -269,7 +271,7 @@ void Client::Call::BeginStream() {
 
 std::unique_ptr<GenerateCall> Client::Start(v1::GenerateRequest request,
                                             std::optional<Duration> timeout,
-                                            GenerateObserver* observer, std::string traceparent) {
+                                            GenerateObserver* observer, CallMetadata metadata) {
   class Handle : public GenerateCall {
    public:
     explicit Handle(std::shared_ptr<Call> call) : call_(std::move(call)) {}
@@ -279,7 +281,7 @@ std::unique_ptr<GenerateCall> Client::Start(v1::GenerateRequest request,
     const std::shared_ptr<Call> call_;
   };
   auto call =
-      std::make_shared<Call>(this, std::move(request), timeout, observer, std::move(traceparent));
+      std::make_shared<Call>(this, std::move(request), timeout, observer, std::move(metadata));
   call->BeginStream();
   return std::make_unique<Handle>(std::move(call));
 }

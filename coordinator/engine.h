@@ -73,7 +73,7 @@ class Engine {
   // Work that could go on although Advance has returned: a request that waits, or a step. Empty:
   // nothing. Walks over everything, for tests.
   std::string MissedWork();
-  // Tokens that tenants have been charged so far; for tests.
+  // Tokens that owners have been charged so far; for tests.
   int64_t charged_tokens() const { return admission_.charged_tokens(); }
   // A request that waits for a place which others should give up (Scheduler::Outranked).
   struct OutrankedRequest {

@@ -48,15 +48,15 @@ inline constexpr int32_t kPriorityMax = 100;
 // far away: longer than any client waits for a first token, and short enough that a stream of
 // requests in a hurry cannot hold it up for good.
 inline constexpr Duration kPatience = std::chrono::seconds(60);
-// Tenants whose served tokens differ by less are level, and the earliest deadline decides between
+// Owners whose served tokens differ by less are level, and the earliest deadline decides between
 // them: a few ordinary requests of a thousand tokens each.
 inline constexpr int64_t kLevelTokens = 4096;
 // The assumed length of an answer until it has ended; the mean of public chat traces is 200 to 300
 // tokens.
 inline constexpr int32_t kExpectedOutputTokens = 256;
-// Tenants that have nothing waiting and are remembered all the same, because they were served more
+// Owners that have nothing waiting and are remembered all the same, because they were served more
 // than others that wait; about 100 bytes each.
-inline constexpr size_t kIdleTenantsMax = 4096;
+inline constexpr size_t kIdleOwnersMax = 4096;
 
 // ---- requests on board of a loss (admission_recovery.cc, docs/decisions/0042)
 
@@ -124,15 +124,19 @@ inline constexpr int32_t kRowsPerPromptRow = 4;
 // Rows of prompts in every step beside sequences that generate, whatever --itl-target: where steps
 // take longer than that anyway, a prompt of 1,000 tokens still ends with the 125th.
 inline constexpr int32_t kPromptRowsMin = 8;
-// A sequence takes the place of another whose tenant (within a tenant: request) runs so many more:
+// A sequence takes the place of another whose owner (within an owner: request) runs so many more:
 // with two, the numbers of both are nearer to each other afterwards than before, whichever they
 // were; with one they would only change over, for ever.
 inline constexpr int32_t kPlacesAhead = 2;
 
-// Beside other requests, the further outputs of one lengthen a step to so many times what it takes
-// with a row for each request (Scheduler::Share): half as long again is what a
-// busy service does to an answer anyway.
+// Beside others, the sequences that an owner or a request has more than these lengthen a step to so
+// many times what it would take without (Scheduler::Share): half as long again is what a busy
+// service does to an answer anyway.
 inline constexpr double kQuickStep = 1.5;
+// Guesses lengthen no step by more than that either, as long as others than its owner were there so
+// lately: who comes next waits for it. People who talk to a service come back later than that,
+// programs sooner.
+inline constexpr Duration kOthersLately = std::chrono::seconds(1);
 
 // ---- guesses (guess_source.h)
 

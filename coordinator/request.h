@@ -33,14 +33,13 @@ struct Request {
   std::optional<int32_t> guesses_max;
   // The same of tokens that the draft model is asked for.
   std::optional<int32_t> drafts_max;
-  // Keyed hash of the tenant's name, for fairness; zero: no tenant named. Names never get this far.
-  Hash128 tenant;
-  // As a number, which has an order.
-  absl::uint128 tenant_id() const { return absl::MakeUint128(tenant.high, tenant.low); }
-  // Whose it is: the tenant, or of a request that names none the host that it came from, hashed.
-  // Its answer may serve guesses for that owner's requests (steps/finished_answers.h). Zero:
-  // nobody's.
+  // Whose it is, as a keyed hash: the tenant; of a request that names none the account that its
+  // gateway says, or the host that it came from (door::TenantHasher). Owners share the queue, the
+  // places of pipelines and the rows of steps; an answer may serve guesses for requests of the same
+  // owner. Zero: one owner more, whose answers are nobody's.
   Hash128 owner;
+  // As a number, which has an order.
+  absl::uint128 owner_id() const { return absl::MakeUint128(owner.high, owner.low); }
   // The id of the first of several outputs of one request, which names the group. They share the
   // prompt's KV blocks, so they are served by one pipeline, and they arrive as one event. 0: the
   // only output.

@@ -18,6 +18,7 @@
 #include "coordinator/request.h"
 #include "coordinator/steps/guess_origin.h"
 #include "coordinator/steps/guess_pace.h"
+#include "coordinator/steps/row_turn.h"
 #include "coordinator/suspicion.h"
 
 namespace tutti::coordinator {
@@ -50,6 +51,7 @@ struct Sequence {
     // What the draft model says may follow the known tokens; gone when the next step is planned.
     std::vector<TokenId> drafts;
     int32_t draft_read = 0;  // tokens that the draft model should have read by then
+    RowTurn turn;
   };
 
   // ---- constant after construction
@@ -70,7 +72,7 @@ struct Sequence {
   // Since when no pipeline that serves could hold it. Nothing: one can, or it is bound to one.
   std::optional<Instant> stranded_since;
   uint64_t place = 0;   // in the order in which sequences were bound to that pipeline
-  int64_t charged = 0;  // tokens its tenant has been charged for it
+  int64_t charged = 0;  // tokens its owner has been charged for it
   HeldBack held_back;
   Stay stay;  // Stay() while it does not run
 

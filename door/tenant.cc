@@ -7,6 +7,17 @@
 #include "door/limits.h"
 
 namespace tutti::door {
+namespace {
+
+Hash128 HashWithin(const Hash128& key, const Hash128& outer, std::string_view name) {
+  std::string both(2 * sizeof(uint64_t), '\0');
+  std::memcpy(both.data(), &outer.low, sizeof(uint64_t));
+  std::memcpy(both.data() + sizeof(uint64_t), &outer.high, sizeof(uint64_t));
+  both.append(name);
+  return HashBytes(key, both);
+}
+
+}  // namespace
 
 Hash128 RandomKey() {
   std::random_device random;
@@ -60,13 +71,34 @@ absl::StatusOr<std::string> TenantOf(const std::string& field,
                    "(--public-role)"));
 }
 
+absl::StatusOr<std::string> AccountOf(const std::vector<std::string>& metadata,
+                                      const AskerRights& rights) {
+  if (metadata.empty()) return std::string();
+  if (metadata.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("metadata ", kAccountMetadata, ": given ", metadata.size(), " times"));
+  }
+  if (static_cast<int64_t>(metadata.front().size()) > kTenantBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("metadata ", kAccountMetadata, " is longer than ", kTenantBytesMax, " bytes"));
+  }
+  if (rights.may_name_tenant) return metadata.front();
+  return absl::PermissionDeniedError(
+      absl::StrCat("metadata ", kAccountMetadata,
+                   " says whose the request is; only a gateway may do that, and this caller is a "
+                   "client (--public-role)"));
+}
+
 std::string_view HostOf(std::string_view client) {
   // "ipv4:10.0.0.7:4001"; the name of a Unix socket has no port.
   return client.substr(0, 5) == "unix:" ? client : client.substr(0, client.rfind(':'));
 }
 
 TenantHasher::TenantHasher()
-    : key_(RandomKey()), key_of_hosts_(RandomKey()), key_of_salts_(RandomKey()) {}
+    : key_(RandomKey()),
+      key_of_hosts_(RandomKey()),
+      key_of_accounts_(RandomKey()),
+      key_of_salts_(RandomKey()) {}
 
 Hash128 TenantHasher::Hash(std::string_view tenant) const {
   if (tenant.empty()) return {};
@@ -75,15 +107,12 @@ Hash128 TenantHasher::Hash(std::string_view tenant) const {
 }
 
 Hash128 TenantHasher::HashSalt(const Hash128& domain, std::string_view salt) const {
-  if (salt.empty()) return domain;
-  std::string both(2 * sizeof(uint64_t), '\0');
-  std::memcpy(both.data(), &domain.low, sizeof(uint64_t));
-  std::memcpy(both.data() + sizeof(uint64_t), &domain.high, sizeof(uint64_t));
-  both.append(salt);
-  return HashBytes(key_of_salts_, both);
+  return salt.empty() ? domain : HashWithin(key_of_salts_, domain, salt);
 }
 
-Hash128 TenantHasher::HashOwner(const Hash128& tenant, std::string_view client) const {
+Hash128 TenantHasher::HashOwner(const Hash128& tenant, std::string_view account,
+                                std::string_view client) const {
+  if (!account.empty()) return HashWithin(key_of_accounts_, tenant, account);
   return tenant != Hash128{} ? tenant : HashBytes(key_of_hosts_, HostOf(client));
 }
 

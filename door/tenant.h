@@ -17,6 +17,8 @@ namespace tutti::door {
 
 // Metadata of a call that names its tenant, as a gateway sets it.
 inline constexpr char kTenantMetadata[] = "x-tutti-tenant";
+// By which a gateway says whose a call is among those of its tenant.
+inline constexpr char kAccountMetadata[] = "x-tutti-account";
 
 // The claims that a caller may say about a request beside the request itself.
 struct AskerRights {
@@ -35,6 +37,12 @@ AskerRights RightsOf(const transport::Caller& caller);
 absl::StatusOr<std::string> TenantOf(const std::string& field,
                                      const std::vector<std::string>& metadata,
                                      const AskerRights& rights);
+
+// The account of a call by the values of its metadata: any printable name; empty: it has none.
+// INVALID_ARGUMENT for several and for one that is too long, PERMISSION_DENIED when the caller may
+// not name one.
+absl::StatusOr<std::string> AccountOf(const std::vector<std::string>& metadata,
+                                      const AskerRights& rights);
 
 // PERMISSION_DENIED when the caller may not ask with this priority.
 absl::Status CheckHurry(int32_t priority, const AskerRights& rights);
@@ -57,13 +65,15 @@ class TenantHasher {
   // The domain in which the K/V of requests with this salt is looked up; `domain` itself for the
   // empty salt.
   Hash128 HashSalt(const Hash128& domain, std::string_view salt) const;
-  // The owner of the names of requests: the tenant, or for callers of none the host that they call
-  // from, so that nobody meets the names of others by chance. `client`: see ClientOf.
-  Hash128 HashOwner(const Hash128& tenant, std::string_view client) const;
+  // The owner of a request and of its name: the account among those of the tenant, or without one
+  // the tenant, or for callers of none the host that they call from, so that nobody meets the names
+  // of others by chance. `client`: see ClientOf.
+  Hash128 HashOwner(const Hash128& tenant, std::string_view account, std::string_view client) const;
 
  private:
   const Hash128 key_;
   const Hash128 key_of_hosts_;
+  const Hash128 key_of_accounts_;
   const Hash128 key_of_salts_;
 };
 

@@ -71,6 +71,21 @@ TEST(TenantOf, RefusesContradictionsAndLongNames) {
   }
 }
 
+TEST(AccountOf, OnlyAGatewayNamesOne) {
+  const AskerRights client = RightsOf({.roles = {transport::Role::kClient}});
+  EXPECT_EQ(*AccountOf({}, client), "");
+  EXPECT_EQ(*AccountOf({}, kGateway), "");
+  EXPECT_EQ(*AccountOf({"at 10.1.0.1"}, kGateway), "at 10.1.0.1");
+  EXPECT_EQ(AccountOf({"at 10.1.0.1"}, client).status().code(),
+            absl::StatusCode::kPermissionDenied);
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"a", "a"}, {std::string(kTenantBytesMax + 1, 'x')}}) {
+    const auto account = AccountOf(wrong, kGateway);
+    EXPECT_EQ(account.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(account.status().message()), HasSubstr("x-tutti-account"));
+  }
+}
+
 TEST(TenantHasher, TellsTenantsApartUnderItsOwnKey) {
   const TenantHasher hasher, other;
   EXPECT_TRUE(hasher.Hash("") == Hash128{});
@@ -96,14 +111,28 @@ TEST(TenantHasher, NamesBelongToTheTenantOrElseToTheHost) {
   const TenantHasher hasher;
   const Hash128 acme = hasher.Hash("acme");
   const char* const here = "ipv4:10.0.0.7:4001";
-  EXPECT_TRUE(hasher.HashOwner(acme, here) == acme);
-  const Hash128 host = hasher.HashOwner({}, here);
-  EXPECT_TRUE(host == hasher.HashOwner({}, "ipv4:10.0.0.7:4002")) << "another connection";
-  EXPECT_FALSE(host == hasher.HashOwner({}, "ipv4:10.0.0.8:4001"));
-  EXPECT_FALSE(host == hasher.HashOwner({}, "unix:"));
-  EXPECT_FALSE(hasher.HashOwner({}, "ipv6:%5B::1%5D:80") ==
-               hasher.HashOwner({}, "ipv6:%5B::2%5D:80"));
+  EXPECT_TRUE(hasher.HashOwner(acme, "", here) == acme);
+  const Hash128 host = hasher.HashOwner({}, "", here);
+  EXPECT_TRUE(host == hasher.HashOwner({}, "", "ipv4:10.0.0.7:4002")) << "another connection";
+  EXPECT_FALSE(host == hasher.HashOwner({}, "", "ipv4:10.0.0.8:4001"));
+  EXPECT_FALSE(host == hasher.HashOwner({}, "", "unix:"));
+  EXPECT_FALSE(hasher.HashOwner({}, "", "ipv6:%5B::1%5D:80") ==
+               hasher.HashOwner({}, "", "ipv6:%5B::2%5D:80"));
   EXPECT_FALSE(host == hasher.Hash("ipv4:10.0.0.7")) << "no tenant of that name";
+}
+
+TEST(TenantHasher, AccountsAreOwnersWithinATenant) {
+  const TenantHasher hasher;
+  const Hash128 acme = hasher.Hash("acme");
+  const char* const here = "ipv4:10.0.0.7:4001";
+  const Hash128 account = hasher.HashOwner({}, "at 10.1.0.1", here);
+  EXPECT_TRUE(account == hasher.HashOwner({}, "at 10.1.0.1", "ipv4:10.0.0.8:4001"))
+      << "by another gateway";
+  for (const Hash128& other :
+       {hasher.HashOwner({}, "at 10.1.0.2", here), hasher.HashOwner({}, "", here),
+        hasher.HashOwner(acme, "at 10.1.0.1", here), acme, hasher.Hash("at 10.1.0.1")}) {
+    EXPECT_FALSE(account == other);
+  }
 }
 
 }  // namespace

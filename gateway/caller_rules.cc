@@ -51,6 +51,10 @@ void SetTenant(const std::string& tenant, bool named, v1::GenerateRequest* call)
   call->set_cache_salt(HexDigest(absl::StrCat(tenant, "\n", call->cache_salt())));
 }
 
+std::string AccountForService(const std::string& tenant, const std::string& owner, bool named) {
+  return named && tenant.empty() ? owner : "";
+}
+
 std::string OwnerName(const std::string& tenant, const std::string& account) {
   return tenant.empty() ? "at " + account : "of " + tenant;
 }

@@ -27,6 +27,11 @@ absl::Status CheckTenant(std::string_view in_request, const std::vector<std::str
 // call is of no tenant, but its cached prompts are its tenant's own all the same.
 void SetTenant(const std::string& tenant, bool named, v1::GenerateRequest* call);
 
+// Whose a call is among those of its tenant, as the service is told; empty: it is not. Of a caller
+// that has a tenant that one says it, of others the service sees the gateway's address only.
+// `owner`: see OwnerName.
+std::string AccountForService(const std::string& tenant, const std::string& owner, bool named);
+
 // For whom bytes are held and work is done: the tenant, or for callers without one their account.
 // No name of one kind is of the other.
 std::string OwnerName(const std::string& tenant, const std::string& account);

@@ -199,7 +199,7 @@ bool Admission::BindAsRoomAllows(Instant now, std::vector<Action>* actions) {
   return bound;
 }
 
-// The first in line, or where that has no room the first of the tenant that has fewest; null: none
+// The first in line, or where that has no room the first of the owner that has fewest; null: none
 // of them has. A target: the sequence has to go there, room or not.
 Sequence* Admission::FindNext(std::optional<size_t>* target) {
   Sequence* const front = queue_.Front();

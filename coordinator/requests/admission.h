@@ -88,7 +88,7 @@ class Admission {
   // ---- binding
 
   // Binds waiting sequences, in the order of the queue, while some pipeline has room for the first.
-  // One that is too large for now is overtaken only by tenants that have fewer on pipelines, and
+  // One that is too large for now is overtaken only by owners that have fewer on pipelines, and
   // not for long (AdmissionQueue::FrontOfFewest), so that its turn comes. Ends those whose
   // deadline can no longer be met. Whether any was bound. O(1) while none waits; while some do,
   // O(pipelines) unless the queue, the room of a pipeline or its cached prefixes changed since.

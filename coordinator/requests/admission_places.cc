@@ -56,7 +56,7 @@ absl::Status Admission::TakePlaces(const Request& request, int64_t outputs, Inst
   }
   for (Sequence* sequence : giving_way) {
     End(sequence, FinishCause::kError,
-        refuse(absl::StrCat(waiting, " requests are waiting, of which this one's tenant has most"),
+        refuse(absl::StrCat(waiting, " requests are waiting, of which this one's owner has most"),
                1),
         actions);
   }

@@ -21,9 +21,9 @@ using testing::SizeIs;
 
 class AdmissionPlacesTest : public AdmissionTest {
  protected:
-  void Arrive(uint64_t id, uint64_t tenant = 0, int32_t outputs = 1, int32_t priority = 0) {
+  void Arrive(uint64_t id, uint64_t owner = 0, int32_t outputs = 1, int32_t priority = 0) {
     Request request = MakeRequest(id);
-    request.tenant.low = tenant;
+    request.owner.low = owner;
     request.priority = priority;
     ArriveTogether(request, outputs);
     Bind();
@@ -201,16 +201,16 @@ TEST_F(AdmissionPlacesTest, OutputsThatShareBlocksHaveRoomTogether) {
 TEST_F(AdmissionPlacesTest, OneTenantMayHaveAllPlacesUntilAnotherComes) {
   Serve(1);
   options_.max_waiting = 64;
-  Arrive(1, /*tenant=*/1, 2);
-  Arrive(101, /*tenant=*/1, 64);
+  Arrive(1, /*owner=*/1, 2);
+  Arrive(101, /*owner=*/1, 64);
   EXPECT_EQ(Queued(), 64);
-  Arrive(201, /*tenant=*/1);
+  Arrive(201, /*owner=*/1);
   EXPECT_THAT(Ended(), ElementsAre("201 RESOURCE_EXHAUSTED")) << "it has most itself";
   actions_.clear();
-  Arrive(301, /*tenant=*/2);
+  Arrive(301, /*owner=*/2);
   EXPECT_THAT(Ended(), SizeIs(64)) << "all outputs of a request, or none";
   EXPECT_EQ(LastMessage(),
-            "64 requests are waiting, of which this one's tenant has most; retry after 5 s");
+            "64 requests are waiting, of which this one's owner has most; retry after 5 s");
   EXPECT_EQ(Queued(), 1);
   EXPECT_EQ(Bound(0), 2) << "what runs goes on";
 }
@@ -229,7 +229,7 @@ TEST_F(AdmissionPlacesTest, EachTenantGetsItsEqualPartAndTheNewestGoFirst) {
   EXPECT_EQ(Queued(), 6);
 }
 
-// Twelve would need the places of all others, and its tenant would then have most.
+// Twelve would need the places of all others, and its owner would then have most.
 TEST_F(AdmissionPlacesTest, NobodyGivesWayToMore) {
   Serve(1);
   options_.max_waiting = 12;
@@ -272,7 +272,7 @@ TEST_F(AdmissionPlacesTest, WhatHasBegunDoesNotGiveWay) {
     shares.Add(&outputs[i]);
   }
   Request newcomer = MakeRequest(9);
-  newcomer.tenant.low = 2;
+  newcomer.owner.low = 2;
   EXPECT_THAT(shares.FindGivingWay(newcomer, 1, 1), SizeIs(3));
   shares.Remove(&outputs[0]);
   EXPECT_THAT(shares.FindGivingWay(newcomer, 1, 1), IsEmpty());
@@ -282,12 +282,12 @@ TEST_F(AdmissionPlacesTest, WhatHasBegunDoesNotGiveWay) {
 
 TEST_F(AdmissionPlacesTest, ANewcomerIsBoundWhereOthersGiveWay) {
   Serve(1, /*blocks=*/64, /*sequences=*/4);
-  Arrive(1, /*tenant=*/1, /*outputs=*/9);
+  Arrive(1, /*owner=*/1, /*outputs=*/9);
   EXPECT_EQ(Bound(0), 9) << "outputs follow the first";
   Step(0);
   Step(0);
-  Arrive(11, /*tenant=*/1);
-  Arrive(12, /*tenant=*/2);
+  Arrive(11, /*owner=*/1);
+  Arrive(12, /*owner=*/2);
   EXPECT_EQ(Queued(), 0);
   Step(0);
   EXPECT_EQ(pipelines_[0]->scheduler.preemptions(), 2u);
@@ -299,7 +299,7 @@ TEST_F(AdmissionPlacesTest, ATenantThatRunsNothingOvertakes) {
   Arrive(2, 1);
   Step(0);
   Arrive(3, 1);
-  EXPECT_EQ(Queued(), 1) << "requests of one tenant that run the same";
+  EXPECT_EQ(Queued(), 1) << "requests of one owner that run the same";
   Arrive(11, 2);
   EXPECT_EQ(Queued(), 1);
   EXPECT_EQ(Bound(0), 3);
@@ -311,16 +311,16 @@ TEST_F(AdmissionPlacesTest, ATenantThatRunsNothingOvertakes) {
 // The first in line needs all blocks. Others are served before it until they are no longer level.
 TEST_F(AdmissionPlacesTest, TheFirstInLineIsNotOvertakenForLong) {
   Serve(1, /*blocks=*/64, /*sequences=*/8);
-  Arrive(1, /*tenant=*/1);
+  Arrive(1, /*owner=*/1);
   Step(0);
   Request large = MakeRequest(2, 63 * 16);
-  large.tenant.low = 1;
+  large.owner.low = 1;
   AdmissionTest::ArriveAndBind(large);
   EXPECT_EQ(Queued(), 1);
   int32_t overtakes = 0;
   for (uint64_t id = 11; Queued() == 1; ++id) {
     Request request = MakeRequest(id, 500);
-    request.tenant.low = 2;
+    request.owner.low = 2;
     AdmissionTest::ArriveAndBind(request);
     if (Queued() > 1) break;
     ++overtakes;

@@ -30,11 +30,11 @@ void AdmissionQueue::Push(Sequence* sequence) {
     ++resumed_;
     return;
   }
-  Tenant* const tenant = TenantOf(&in, sequence->request);
-  Leave(&in, tenant);
-  CHECK(tenant->waiting.emplace(Place(*sequence), sequence).second)
+  Owner* const owner = OwnerOf(&in, sequence->request);
+  Leave(&in, owner);
+  CHECK(owner->waiting.emplace(Place(*sequence), sequence).second)
       << "request " << sequence->request.id << " waits already";
-  Enter(&in, tenant);
+  Enter(&in, owner);
   shares_.Add(sequence);
 }
 
@@ -48,15 +48,15 @@ void AdmissionQueue::Erase(Sequence* sequence) {
     CHECK(in.resumed.erase(sequence->arrival) == 1);
     --resumed_;
   } else {
-    Tenant* const tenant = TenantOf(&in, sequence->request);
-    Leave(&in, tenant);
-    CHECK(tenant->waiting.erase(Place(*sequence)) == 1)
+    Owner* const owner = OwnerOf(&in, sequence->request);
+    Leave(&in, owner);
+    CHECK(owner->waiting.erase(Place(*sequence)) == 1)
         << "request " << sequence->request.id << " does not wait";
-    Enter(&in, tenant);
+    Enter(&in, owner);
     shares_.Remove(sequence);
     ForgetIdle(&in);
   }
-  // No tenant waits, so none is behind another: all begin anew.
+  // No owner waits, so none is behind another: all begin anew.
   if (in.empty()) classes_.erase(found);
 }
 
@@ -82,7 +82,7 @@ void AdmissionQueue::Pop(Sequence* sequence) {
     Class& in = classes_.begin()->second;
     sequence->charged = Expected(*sequence);
     charged_ += sequence->charged;
-    Charge(&in, TenantOf(&in, sequence->request), sequence->charged);
+    Charge(&in, OwnerOf(&in, sequence->request), sequence->charged);
   }
   CountBound(sequence->request, 1);
   Erase(sequence);
@@ -99,32 +99,32 @@ void AdmissionQueue::ChargeActual(Sequence* sequence) {
   charged_ += difference;
   const auto found = classes_.find(sequence->request.priority);
   if (found == classes_.end()) return;
-  const auto tenant = found->second.tenants.find(sequence->request.tenant_id());
-  if (tenant == found->second.tenants.end()) return;  // forgotten: others have caught up
-  Charge(&found->second, tenant->second.get(), difference);
+  const auto owner = found->second.owners.find(sequence->request.owner_id());
+  if (owner == found->second.owners.end()) return;  // forgotten: others have caught up
+  Charge(&found->second, owner->second.get(), difference);
 }
 
-size_t AdmissionQueue::tenants() const {
+size_t AdmissionQueue::owners() const {
   size_t count = 0;
-  for (const auto& [priority, in] : classes_) count += in.tenants.size();
+  for (const auto& [priority, in] : classes_) count += in.owners.size();
   return count;
 }
 
-AdmissionQueue::Tenant* AdmissionQueue::TenantOf(Class* in, const Request& request) {
-  const TenantId id = request.tenant_id();
-  std::unique_ptr<Tenant>& tenant = in->tenants[id];
-  if (tenant == nullptr) {
-    tenant = std::make_unique<Tenant>();
-    tenant->id = id;
-    tenant->served = in->clock;
+AdmissionQueue::Owner* AdmissionQueue::OwnerOf(Class* in, const Request& request) {
+  const OwnerId id = request.owner_id();
+  std::unique_ptr<Owner>& owner = in->owners[id];
+  if (owner == nullptr) {
+    owner = std::make_unique<Owner>();
+    owner->id = id;
+    owner->served = in->clock;
     const auto bound = bound_.find({request.priority, id});
-    if (bound != bound_.end()) tenant->bound = bound->second;
+    if (bound != bound_.end()) owner->bound = bound->second;
   }
-  return tenant.get();
+  return owner.get();
 }
 
 void AdmissionQueue::CountBound(const Request& request, int32_t change) {
-  const std::pair key(request.priority, request.tenant_id());
+  const std::pair key(request.priority, request.owner_id());
   const auto bound = bound_.try_emplace(key, 0).first;
   bound->second += change;
   CHECK(bound->second >= 0) << "request " << request.id;
@@ -132,34 +132,34 @@ void AdmissionQueue::CountBound(const Request& request, int32_t change) {
   if (count == 0) bound_.erase(bound);
   const auto in = classes_.find(key.first);
   if (in == classes_.end()) return;
-  const auto tenant = in->second.tenants.find(key.second);
-  if (tenant == in->second.tenants.end()) return;
+  const auto owner = in->second.owners.find(key.second);
+  if (owner == in->second.owners.end()) return;
   ++version_;
-  Leave(&in->second, tenant->second.get());
-  tenant->second->bound = count;
-  Enter(&in->second, tenant->second.get());
+  Leave(&in->second, owner->second.get());
+  owner->second->bound = count;
+  Enter(&in->second, owner->second.get());
 }
 
-// Takes the tenant out of the order while it changes; Enter puts it back.
-void AdmissionQueue::Leave(Class* in, Tenant* tenant) {
-  if (tenant->waiting.empty()) return;
-  in->by_served.erase({tenant->served, tenant->id});
-  const auto& [due, arrival] = tenant->waiting.begin()->first;
+// Takes the owner out of the order while it changes; Enter puts it back.
+void AdmissionQueue::Leave(Class* in, Owner* owner) {
+  if (owner->waiting.empty()) return;
+  in->by_served.erase({owner->served, owner->id});
+  const auto& [due, arrival] = owner->waiting.begin()->first;
   in->level.erase({due, arrival});
-  in->fewest.erase({tenant->bound, due, arrival});
+  in->fewest.erase({owner->bound, due, arrival});
 }
 
-void AdmissionQueue::EnterLevel(Class* in, Tenant* tenant) {
-  const auto& [due, arrival] = tenant->waiting.begin()->first;
-  in->level.emplace(std::pair(due, arrival), tenant);
-  in->fewest.emplace(std::tuple(tenant->bound, due, arrival), tenant);
+void AdmissionQueue::EnterLevel(Class* in, Owner* owner) {
+  const auto& [due, arrival] = owner->waiting.begin()->first;
+  in->level.emplace(std::pair(due, arrival), owner);
+  in->fewest.emplace(std::tuple(owner->bound, due, arrival), owner);
 }
 
-void AdmissionQueue::Enter(Class* in, Tenant* tenant) {
-  tenant->served = std::max(tenant->served, in->clock);
-  if (tenant->waiting.empty()) return;
-  in->by_served.emplace(tenant->served, tenant->id);
-  if (tenant->served <= in->clock + kLevelTokens) EnterLevel(in, tenant);
+void AdmissionQueue::Enter(Class* in, Owner* owner) {
+  owner->served = std::max(owner->served, in->clock);
+  if (owner->waiting.empty()) return;
+  in->by_served.emplace(owner->served, owner->id);
+  if (owner->served <= in->clock + kLevelTokens) EnterLevel(in, owner);
 }
 
 void AdmissionQueue::AdvanceClock(Class* in) {
@@ -168,27 +168,27 @@ void AdmissionQueue::AdvanceClock(Class* in) {
   auto next = in->by_served.upper_bound({in->clock + kLevelTokens, absl::Uint128Max()});
   in->clock = least;
   for (; next != in->by_served.end() && next->first <= in->clock + kLevelTokens; ++next) {
-    EnterLevel(in, in->tenants.at(next->second).get());
+    EnterLevel(in, in->owners.at(next->second).get());
   }
 }
 
-// Rarely, so that each costs a constant. First the tenants that have nothing waiting and would
+// Rarely, so that each costs a constant. First the owners that have nothing waiting and would
 // begin at the clock anyway; then, if they are still too many, all that have nothing waiting.
 void AdmissionQueue::ForgetIdle(Class* in) {
-  const size_t idle = in->tenants.size() - in->by_served.size();
-  if (idle <= std::max(kIdleTenantsMax, in->by_served.size())) return;
-  absl::erase_if(in->tenants, [&](const auto& entry) {
+  const size_t idle = in->owners.size() - in->by_served.size();
+  if (idle <= std::max(kIdleOwnersMax, in->by_served.size())) return;
+  absl::erase_if(in->owners, [&](const auto& entry) {
     return entry.second->waiting.empty() && entry.second->served <= in->clock;
   });
-  if (in->tenants.size() - in->by_served.size() <= kIdleTenantsMax / 2) return;
-  absl::erase_if(in->tenants, [](const auto& entry) { return entry.second->waiting.empty(); });
+  if (in->owners.size() - in->by_served.size() <= kIdleOwnersMax / 2) return;
+  absl::erase_if(in->owners, [](const auto& entry) { return entry.second->waiting.empty(); });
 }
 
-void AdmissionQueue::Charge(Class* in, Tenant* tenant, int64_t tokens) {
+void AdmissionQueue::Charge(Class* in, Owner* owner, int64_t tokens) {
   ++version_;
-  Leave(in, tenant);
-  tenant->served += tokens;
-  Enter(in, tenant);
+  Leave(in, owner);
+  owner->served += tokens;
+  Enter(in, owner);
 }
 
 }  // namespace tutti::coordinator

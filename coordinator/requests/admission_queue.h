@@ -1,20 +1,20 @@
 // The requests that no pipeline has been chosen for yet, in the order in which they are bound.
 //
-// Order: lower class first. Within a class, tenants share: each is charged the tokens computed for
-// it, and while one has been served kLevelTokens more than the least served tenant that waits, it
+// Order: lower class first. Within a class, owners share: each is charged the tokens computed for
+// it, and while one has been served kLevelTokens more than the least served owner that waits, it
 // stands aside (start-time fair queueing: P. Goyal, H. Vin, H. Cheng, "Start-time fair queuing",
-// 1996). Among the others the earliest Sequence::due goes first, then the earliest arrival. A
-// tenant that comes back is charged as much as the least served, so that being away earns no
+// 1996). Among the others the earliest Sequence::due goes first, then the earliest arrival. An
+// owner that comes back is charged as much as the least served, so that being away earns no
 // credit.
 //
-// Before all of its class goes what has run on a pipeline that ended, by arrival. Its tenant has
+// Before all of its class goes what has run on a pipeline that ended, by arrival. Its owner has
 // been charged when it was first bound: what is computed again is charged to nobody.
 //
 // So no request starves within a class: one without a deadline counts as due after kPatience, and
-// no tenant falls behind another by more than kLevelTokens and one request. Higher classes go
+// no owner falls behind another by more than kLevelTokens and one request. Higher classes go
 // before lower ones without limit: the operator asked for that by using them.
 //
-// Where the first in line finds no room, another tenant may: one that has fewer sequences on
+// Where the first in line finds no room, another owner may: one that has fewer sequences on
 // pipelines, whose share of places (place_shares.h) is not used up. Of those that are level with
 // the first the one that has fewest comes next; so the first is overtaken for kLevelTokens at most.
 //
@@ -44,10 +44,10 @@ class AdmissionQueue {
 
   // The sequence whose turn it is; null when none waits.
   Sequence* Front();
-  // The first in line of the tenant that has fewest sequences served, of those that are level; it
+  // The first in line of the owner that has fewest sequences served, of those that are level; it
   // is Front where no other has fewer. Null when none waits.
   Sequence* FrontOfFewest();
-  // The sequence leaves to be served, and its tenant is charged the tokens it is expected to take.
+  // The sequence leaves to be served, and its owner is charged the tokens it is expected to take.
   // REQUIRES: it is Front or FrontOfFewest
   void Pop(Sequence* sequence);
   void PopFront() { Pop(Front()); }
@@ -65,47 +65,47 @@ class AdmissionQueue {
   uint64_t version() const { return version_; }
   // Shares of the sequences here.
   const AdmissionShares& shares() const { return shares_; }
-  // Tenants remembered, in all classes.
-  size_t tenants() const;
-  // Tokens charged so far, of all tenants.
+  // Owners remembered, in all classes.
+  size_t owners() const;
+  // Tokens charged so far, of all owners.
   int64_t charged() const { return charged_; }
 
  private:
-  using TenantId = absl::uint128;  // the hash of its name, as a number that has an order
+  using OwnerId = absl::uint128;  // the hash of its name, as a number that has an order
 
-  // The tokens a tenant has been charged in one class, and its sequences that wait there.
-  struct Tenant {
-    TenantId id = 0;
+  // The tokens an owner has been charged in one class, and its sequences that wait there.
+  struct Owner {
+    OwnerId id = 0;
     int64_t served = 0;
     int32_t bound = 0;  // its sequences that were popped and have not given their place back
     std::map<std::pair<Instant, uint64_t>, Sequence*> waiting;  // by due, arrival
   };
   struct Class {
-    absl::flat_hash_map<TenantId, std::unique_ptr<Tenant>> tenants;  // never walked in order
-    // The charge of the least served tenant that waits; never goes back.
+    absl::flat_hash_map<OwnerId, std::unique_ptr<Owner>> owners;  // never walked in order
+    // The charge of the least served owner that waits; never goes back.
     int64_t clock = 0;
-    std::set<std::pair<int64_t, TenantId>> by_served;  // the tenants that wait
-    // First in line of each tenant that waits and is level.
-    std::map<std::pair<Instant, uint64_t>, Tenant*> level;
-    // The same tenants by Tenant::bound first.
-    std::map<std::tuple<int32_t, Instant, uint64_t>, Tenant*> fewest;
+    std::set<std::pair<int64_t, OwnerId>> by_served;  // the owners that wait
+    // First in line of each owner that waits and is level.
+    std::map<std::pair<Instant, uint64_t>, Owner*> level;
+    // The same owners by Owner::bound first.
+    std::map<std::tuple<int32_t, Instant, uint64_t>, Owner*> fewest;
     std::map<uint64_t, Sequence*> resumed;  // by arrival
 
     bool empty() const { return by_served.empty() && resumed.empty(); }
   };
 
-  Tenant* TenantOf(Class* in, const Request& request);
-  static void EnterLevel(Class* in, Tenant* tenant);
-  static void Leave(Class* in, Tenant* tenant);
-  static void Enter(Class* in, Tenant* tenant);
+  Owner* OwnerOf(Class* in, const Request& request);
+  static void EnterLevel(Class* in, Owner* owner);
+  static void Leave(Class* in, Owner* owner);
+  static void Enter(Class* in, Owner* owner);
   static void AdvanceClock(Class* in);
   static void ForgetIdle(Class* in);
-  void Charge(Class* in, Tenant* tenant, int64_t tokens);
+  void Charge(Class* in, Owner* owner, int64_t tokens);
   void CountBound(const Request& request, int32_t change);
 
   std::map<int32_t, Class> classes_;  // by priority
-  // Tenant::bound by class, of tenants that do not wait too.
-  absl::flat_hash_map<std::pair<int32_t, TenantId>, int32_t> bound_;
+  // Owner::bound by class, of owners that do not wait too.
+  absl::flat_hash_map<std::pair<int32_t, OwnerId>, int32_t> bound_;
   size_t size_ = 0;
   size_t resumed_ = 0;
   uint64_t version_ = 0;

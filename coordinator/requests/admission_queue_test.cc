@@ -21,12 +21,12 @@ using testing::ElementsAre;
 
 class AdmissionQueueTest : public testing::Test {
  protected:
-  Sequence* Make(int32_t priority, uint64_t tenant, int32_t prompt, Instant due) {
+  Sequence* Make(int32_t priority, uint64_t owner, int32_t prompt, Instant due) {
     auto sequence = std::make_unique<Sequence>();
     sequence->arrival = sequences_.size() + 1;
     sequence->request.id = RequestId(sequence->arrival);
     sequence->request.priority = priority;
-    sequence->request.tenant = {.low = tenant};
+    sequence->request.owner = {.low = owner};
     sequence->request.max_tokens = 1;
     sequence->prompt_tokens = prompt;
     sequence->tokens.resize(prompt);
@@ -34,8 +34,8 @@ class AdmissionQueueTest : public testing::Test {
     sequences_.push_back(std::move(sequence));
     return sequences_.back().get();
   }
-  Sequence* Add(int32_t priority, uint64_t tenant, int32_t prompt, Instant due = Instant()) {
-    Sequence* const made = Make(priority, tenant, prompt, due);
+  Sequence* Add(int32_t priority, uint64_t owner, int32_t prompt, Instant due = Instant()) {
+    Sequence* const made = Make(priority, owner, prompt, due);
     queue_.Push(made);
     return made;
   }
@@ -91,7 +91,7 @@ TEST_F(AdmissionQueueTest, TenantsShareByTokens) {
   }
   for (int i = 0; i < 200; ++i) {
     Sequence* const next = Take();
-    served[next->request.tenant.low] += next->total();
+    served[next->request.owner.low] += next->total();
     const int64_t apart = std::abs(served[1] - served[2]);
     ASSERT_LE(apart, kLevelTokens + 3000 + 300) << "after " << i;
   }
@@ -112,11 +112,11 @@ TEST_F(AdmissionQueueTest, BeingAwayEarnsNoCredit) {
   for (int i = 0; i < 100; ++i) Add(0, 1, 1000);
   for (int i = 0; i < 50; ++i) Take();
   for (int i = 0; i < 50; ++i) Add(0, 2, 1000);
-  // They take turns from now on; the tenant that was away does not get 50 in a row.
+  // They take turns from now on; the owner that was away does not get 50 in a row.
   int in_a_row = 0;
   int most = 0;
   for (int i = 0; i < 60; ++i) {
-    in_a_row = Take()->request.tenant.low == 2 ? in_a_row + 1 : 0;
+    in_a_row = Take()->request.owner.low == 2 ? in_a_row + 1 : 0;
     most = std::max(most, in_a_row);
   }
   EXPECT_LE(most, 6);
@@ -129,20 +129,20 @@ TEST_F(AdmissionQueueTest, SettlingGivesBackWhatWasNotTaken) {
   Add(0, 2, 10);
   EXPECT_EQ(Take(), big);
   Add(0, 1, 10);
-  EXPECT_EQ(queue_.Front()->request.tenant.low, 2u) << "the first tenant was charged a lot";
+  EXPECT_EQ(queue_.Front()->request.owner.low, 2u) << "the first owner was charged a lot";
   queue_.ChargeActual(big);  // it never ran
   Add(0, 2, 10, Instant() + seconds(1));
   EXPECT_THAT(TakeAll(), ElementsAre(2, 3, 4, 5));
 }
 
 TEST_F(AdmissionQueueTest, ManyTenantsAreForgotten) {
-  Add(0, 0, 1);  // one tenant always waits
-  for (uint64_t tenant = 1; tenant < 5 * kIdleTenantsMax; ++tenant) {
-    Add(0, tenant, 1, Instant() - seconds(1));
-    ASSERT_EQ(Take()->request.tenant.low, tenant);
+  Add(0, 0, 1);  // one owner always waits
+  for (uint64_t owner = 1; owner < 5 * kIdleOwnersMax; ++owner) {
+    Add(0, owner, 1, Instant() - seconds(1));
+    ASSERT_EQ(Take()->request.owner.low, owner);
   }
   EXPECT_EQ(queue_.size(), 1u);
-  EXPECT_LE(queue_.tenants(), kIdleTenantsMax + 2);
+  EXPECT_LE(queue_.owners(), kIdleOwnersMax + 2);
 }
 
 // After any operations, the front is the one that the rules name, found by comparing all.
@@ -175,9 +175,9 @@ TEST_F(AdmissionQueueTest, AgreesWithALoop) {
         const auto less = [&](const Sequence* a, const Sequence* b) { return turn(a) < turn(b); };
         Sequence* const first = *std::min_element(waiting.begin(), waiting.end(), less);
         ASSERT_EQ(front->request.priority, first->request.priority);
-        // No sequence of its tenant comes before it.
+        // No sequence of its owner comes before it.
         for (Sequence* other : waiting) {
-          if (other->request.tenant != front->request.tenant) continue;
+          if (other->request.owner != front->request.owner) continue;
           ASSERT_GE(turn(other), turn(front));
         }
         taken.push_back(Take());

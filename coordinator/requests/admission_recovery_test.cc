@@ -68,12 +68,12 @@ TEST_F(AdmissionRecoveryTest, WhatRanGoesBeforeNewcomersOfItsClassOnly) {
   EXPECT_EQ(Plan(0).new_sequences(0).tokens(0), 1);
 }
 
-// Two tenants, level; the one whose pipeline was lost five times is charged no more for that.
+// Two owners, level; the one whose pipeline was lost five times is charged no more for that.
 TEST_F(AdmissionRecoveryTest, WhatIsComputedAgainIsChargedToNobody) {
   Serve(1, /*blocks=*/512, /*sequences=*/1);
-  const auto of = [](uint64_t id, uint64_t tenant, int32_t prompt) {
+  const auto of = [](uint64_t id, uint64_t owner, int32_t prompt) {
     Request request = MakeRequest(id, prompt);
-    request.tenant.low = tenant;
+    request.owner.low = owner;
     return request;
   };
   ArriveAndBind(of(1, 1, 3000));
@@ -82,7 +82,7 @@ TEST_F(AdmissionRecoveryTest, WhatIsComputedAgainIsChargedToNobody) {
     Revive(0, /*blocks=*/512);
     Bind();
   }
-  // Charged once, tenant 1 has had 3,000 tokens: level with tenant 2, and it came first.
+  // Charged once, owner 1 has had 3,000 tokens: level with owner 2, and it came first.
   Arrive(of(2, 1, 20));
   Arrive(of(3, 2, 20));
   Cancel(1);

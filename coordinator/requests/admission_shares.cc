@@ -18,32 +18,32 @@ bool WaitsWhole(const std::pair<const std::pair<int32_t, RequestId>, std::vector
 
 void AdmissionShares::Add(Sequence* sequence) {
   const Request& request = sequence->request;
-  Tenant& tenant = tenants_[request.tenant_id()];
-  ++tenant.places;
-  tenant.requests[{request.priority, request.of()}].push_back(sequence);
+  Owner& owner = owners_[request.owner_id()];
+  ++owner.places;
+  owner.requests[{request.priority, request.of()}].push_back(sequence);
 }
 
 void AdmissionShares::Remove(Sequence* sequence) {
   const Request& request = sequence->request;
-  const auto tenant = tenants_.find(request.tenant_id());
-  CHECK(tenant != tenants_.end()) << "request " << request.id;
-  Requests& requests = tenant->second.requests;
+  const auto owner = owners_.find(request.owner_id());
+  CHECK(owner != owners_.end()) << "request " << request.id;
+  Requests& requests = owner->second.requests;
   const auto found = requests.find({request.priority, request.of()});
   CHECK(found != requests.end() && std::erase(found->second, sequence) == 1)
       << "request " << request.id;
   if (found->second.empty()) requests.erase(found);
-  if (--tenant->second.places == 0) tenants_.erase(tenant);
+  if (--owner->second.places == 0) owners_.erase(owner);
 }
 
 std::vector<Sequence*> AdmissionShares::FindGivingWay(const Request& newcomer, int64_t places,
                                                       int64_t lacking) const {
   std::vector<Candidate> candidates;
   int64_t own = places;
-  for (const auto& [id, tenant] : tenants_) {
-    if (id == newcomer.tenant_id()) {
-      own += tenant.places;
+  for (const auto& [id, owner] : owners_) {
+    if (id == newcomer.owner_id()) {
+      own += owner.places;
     } else {
-      candidates.push_back({tenant.places, tenant.requests.rbegin(), tenant.requests.rend()});
+      candidates.push_back({owner.places, owner.requests.rbegin(), owner.requests.rend()});
     }
   }
   std::vector<Sequence*> giving_way;

@@ -75,11 +75,11 @@ absl::StatusOr<BuiltRequest> GenerationService::Build(v1::GenerateRequest* messa
     TUTTI_RETURN_IF_ERROR(BuildResume(message->resume(), *given, *model_, &built));
     claims = *std::move(given);
   }
-  built.request.tenant = tenants_.Hash(tenant);
+  built.tenant = tenants_.Hash(tenant);
   if (!built.grammar_digest.empty()) {
     TUTTI_ASSIGN_OR_RETURN(
         beginning->grammar,
-        grammars_->Add(built.request.tenant, built.grammar_digest,
+        grammars_->Add(built.tenant, built.grammar_digest,
                        static_cast<int64_t>(built.request.sampling.grammar().text().size())));
   }
   built.request.cache_domain = tenants_.HashSalt(CacheDomainOf(tenant), message->cache_salt());
@@ -99,6 +99,7 @@ absl::Status GenerationService::Generate(door::ReceivedRequest received, const C
   TUTTI_RETURN_IF_ERROR(door::ParseMessage(received.bytes, &message));
   if (patient || !message.has_grammar()) received.bytes.Clear();
   stream->Identify(message.request_id(), RequestId(), {});
+  TUTTI_ASSIGN_OR_RETURN(std::string account, door::AccountOf(call.accounts, call.rights));
   StreamBeginning beginning;
   auto read = Build(&message, call, patient, &beginning);
   if (absl::IsAborted(read.status()) && !patient) {
@@ -107,6 +108,7 @@ absl::Status GenerationService::Generate(door::ReceivedRequest received, const C
   TUTTI_RETURN_IF_ERROR(read.status());
   received.bytes.Clear();
   BuiltCall built = {.name = message.request_id(),
+                     .account = std::move(account),
                      .request = *std::move(read),
                      .beginning = std::move(beginning),
                      .charge = std::move(received.charge)};
@@ -135,11 +137,11 @@ absl::Status GenerationService::Enter(BuiltCall call,
   if (!call.charge.Resize(HeldBytes(built))) {
     return door::Overloaded("the coordinator holds as many prompts for this client as it may now");
   }
-  built.request.owner = tenants_.HashOwner(built.request.tenant, stream->client());
+  built.request.owner = tenants_.HashOwner(built.tenant, call.account, stream->client());
   const int32_t n = built.n;
   const RequestId first(next_request_.fetch_add(static_cast<uint64_t>(n)));
   built.request.id = first;
-  stream->Identify(call.name, first, built.request.tenant);
+  stream->Identify(call.name, first, built.tenant);
   const absl::Status begun = Begin(call.name, &built, std::move(call.beginning), stream);
   if (!begun.ok()) {
     Abandon(first, n);

@@ -115,6 +115,7 @@ door::ClientCall::Reactor* GenerationService::Start(grpc::CallbackServerContext*
 door::ClientCall::Reactor* GenerationService::BeginGenerate(grpc::CallbackServerContext* context) {
   Call call{.arrival = clock_->Now(),
             .tenants = door::TenantsOf(*context),
+            .accounts = door::AccountsOf(*context),
             .rights = door::RightsOf(
                 transport::CallerOf(context->auth_context().get(), without_certificate_))};
   call.deadline = DeadlineOf(*context, call.arrival);

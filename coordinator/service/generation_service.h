@@ -74,12 +74,14 @@ class GenerationService : public door::RawService {
   struct Call {
     Instant arrival;
     Instant deadline;
-    std::vector<std::string> tenants;  // of the metadata
+    std::vector<std::string> tenants;   // of the metadata
+    std::vector<std::string> accounts;  // of the metadata
     door::AskerRights rights;
   };
   // A request that was read and found good.
   struct BuiltCall {
-    std::string name;  // the client's
+    std::string name;     // the client's
+    std::string account;  // see door::AccountOf
     BuiltRequest request;
     StreamBeginning beginning;
     door::ByteBudget::Charge charge;

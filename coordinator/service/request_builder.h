@@ -26,7 +26,8 @@ struct OutputStart {
 };
 
 struct BuiltRequest {
-  Request request;  // id, deadline, tenant and an unset seed are the caller's to fill
+  Request request;  // id, deadline, owner and an unset seed are the caller's to fill
+  Hash128 tenant;   // the caller's to fill; zero: none is named
   OutputOptions output;
   int32_t n = 1;  // outputs wanted: requests like this one, with the seeds of SeedOfOutput
   bool seed_given = false;

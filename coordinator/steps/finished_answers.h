@@ -1,4 +1,4 @@
-// Guesses from answers that have ended: a tenant's next answer often has long passages that one
+// Guesses from answers that have ended: an owner's next answer often has long passages that one
 // before it had. They are of all pipelines, and so are the guesses.
 //
 // Who may be guessed from what: an answer serves requests of the same owner (Request::owner) and of

@@ -13,7 +13,7 @@ namespace tutti::coordinator {
 
 enum class GuessOrigin : uint8_t {
   kText,     // the sequence's own text (prompt_lookup.h)
-  kAnswers,  // answers that its tenant got before
+  kAnswers,  // answers that its owner got before
   kDraft,    // the draft model of the last stage
 };
 inline constexpr std::array kGuessOrigins = {GuessOrigin::kText, GuessOrigin::kAnswers,

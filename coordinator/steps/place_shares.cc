@@ -39,8 +39,8 @@ PlaceShares::Demand operator-(const PlaceShares::Demand& demand) {
 }  // namespace
 
 // Takes a member out of the orders and sums of what it belongs to while it changes.
-template <typename Member, typename Owner>
-void PlaceShares::TakeOutOf(Member* member, Owner* owner) {
+template <typename Member, typename Holder>
+void PlaceShares::TakeOutOf(Member* member, Holder* owner) {
   if (!member->waiting.empty()) {
     owner->waiting.erase({member->running, FirstPlace(member->waiting)});
     const auto sum = owner->demand_by_running.find(member->running);
@@ -51,8 +51,8 @@ void PlaceShares::TakeOutOf(Member* member, Owner* owner) {
 }
 
 // Puts it back.
-template <typename Member, typename Owner>
-void PlaceShares::PutBack(Member* member, Owner* owner) {
+template <typename Member, typename Holder>
+void PlaceShares::PutBack(Member* member, Holder* owner) {
   if (!member->waiting.empty()) {
     owner->waiting.emplace(std::pair(member->running, FirstPlace(member->waiting)), member);
     owner->demand_by_running[member->running] += member->demand;
@@ -79,10 +79,10 @@ void PlaceShares::Count(Move move, const Demand& demand, int32_t* running, Deman
 
 void PlaceShares::Change(Sequence* sequence, Move move) {
   const auto in = classes_.try_emplace(sequence->request.priority).first;
-  const auto tenant = in->second.tenants.try_emplace(sequence->request.tenant_id()).first;
-  const auto outputs = tenant->second.requests.try_emplace(sequence->request.of()).first;
-  TakeOutOf(&tenant->second, &in->second);
-  TakeOutOf(&outputs->second, &tenant->second);
+  const auto owner = in->second.owners.try_emplace(sequence->request.owner_id()).first;
+  const auto outputs = owner->second.requests.try_emplace(sequence->request.of()).first;
+  TakeOutOf(&owner->second, &in->second);
+  TakeOutOf(&outputs->second, &owner->second);
 
   Outputs& own = outputs->second;
   const bool waits = move == Move::kWait || move == Move::kUnwait;
@@ -94,16 +94,16 @@ void PlaceShares::Change(Sequence* sequence, Move move) {
       << "request " << sequence->request.id;
   const Demand demand{1, (int64_t{sequence->total()} + block_size_ - 1) / block_size_};
   Count(move, demand, &own.running, &own.demand);
-  Count(move, demand, &tenant->second.running, &tenant->second.demand);
+  Count(move, demand, &owner->second.running, &owner->second.demand);
   int32_t ignored = 0;
   Count(move, demand, &ignored, &in->second.demand);
   requests_running_ += (own.running > 0 ? 1 : 0) - (before > 0 ? 1 : 0);
 
-  PutBack(&own, &tenant->second);
-  if (own.waiting.empty() && own.runs.empty()) tenant->second.requests.erase(outputs);
-  PutBack(&tenant->second, &in->second);
-  if (tenant->second.requests.empty()) in->second.tenants.erase(tenant);
-  if (in->second.tenants.empty()) classes_.erase(in);
+  PutBack(&own, &owner->second);
+  if (own.waiting.empty() && own.runs.empty()) owner->second.requests.erase(outputs);
+  PutBack(&owner->second, &in->second);
+  if (owner->second.requests.empty()) in->second.owners.erase(owner);
+  if (in->second.owners.empty()) classes_.erase(in);
 }
 
 PlaceShares::Demand PlaceShares::DemandBefore(const Request& request) const {
@@ -111,11 +111,11 @@ PlaceShares::Demand PlaceShares::DemandBefore(const Request& request) const {
   auto in = classes_.begin();
   for (; in != classes_.end() && in->first < request.priority; ++in) sum += in->second.demand;
   if (in == classes_.end() || in->first > request.priority) return sum;
-  const auto found = in->second.tenants.find(request.tenant_id());
-  const Tenant* const own = found == in->second.tenants.end() ? nullptr : &found->second;
+  const auto found = in->second.owners.find(request.owner_id());
+  const Owner* const own = found == in->second.owners.end() ? nullptr : &found->second;
   sum += UpTo(own == nullptr ? 0 : own->running, in->second.demand_by_running);
   if (own == nullptr) return sum;
-  // Among the tenants is its own, of which only some requests go before it.
+  // Among the owners is its own, of which only some requests go before it.
   if (!own->waiting.empty()) sum += -own->demand;
   const auto outputs = own->requests.find(request.of());
   sum += UpTo(outputs == own->requests.end() ? 0 : outputs->second.running, own->demand_by_running);
@@ -124,21 +124,21 @@ PlaceShares::Demand PlaceShares::DemandBefore(const Request& request) const {
 
 void PlaceShares::VisitWaiting(absl::FunctionRef<Next(Sequence*)> visit) const {
   for (const auto& [priority, in] : classes_) {
-    for (const auto& [key, tenant] : in.waiting) {
-      if (VisitTenant(*tenant, visit) == Next::kStop) return;
+    for (const auto& [key, owner] : in.waiting) {
+      if (VisitOwner(*owner, visit) == Next::kStop) return;
     }
   }
 }
 
-PlaceShares::Next PlaceShares::VisitTenant(const Tenant& tenant,
-                                           absl::FunctionRef<Next(Sequence*)> visit) {
-  for (const auto& [key, outputs] : tenant.waiting) {
+PlaceShares::Next PlaceShares::VisitOwner(const Owner& owner,
+                                          absl::FunctionRef<Next(Sequence*)> visit) {
+  for (const auto& [key, outputs] : owner.waiting) {
     for (const auto& [place, sequence] : outputs->waiting) {
       const Next next = visit(sequence);
       if (next != Next::kSequence) return next;
     }
   }
-  return Next::kTenant;
+  return Next::kOwner;
 }
 
 // The one that would run most without what is given already; null: none runs.
@@ -158,38 +158,38 @@ const Member* PlaceShares::MostOf(const std::map<Key, Member*>& runs, const Give
 
 void PlaceShares::VisitGivingWay(const Request& newcomer,
                                  absl::FunctionRef<bool(Sequence*)> visit) const {
-  const Tenant* own = nullptr;
+  const Owner* own = nullptr;
   const Outputs* own_outputs = nullptr;
   if (const auto in = classes_.find(newcomer.priority); in != classes_.end()) {
-    const auto tenant = in->second.tenants.find(newcomer.tenant_id());
-    if (tenant != in->second.tenants.end()) {
-      own = &tenant->second;
+    const auto owner = in->second.owners.find(newcomer.owner_id());
+    if (owner != in->second.owners.end()) {
+      own = &owner->second;
       const auto outputs = own->requests.find(newcomer.of());
       if (outputs != own->requests.end()) own_outputs = &outputs->second;
     }
   }
-  Given<Tenant> by_tenant;
+  Given<Owner> by_owner;
   Given<Outputs> by_request;
-  const auto give = [&](const Tenant* tenant, const Outputs* outputs) {
-    ++by_tenant[tenant];
+  const auto give = [&](const Owner* owner, const Outputs* outputs) {
+    ++by_owner[owner];
     const int32_t before = by_request[outputs]++;
     return visit(std::next(outputs->runs.rbegin(), before)->second);
   };
   const int32_t enough = (own == nullptr ? 0 : own->running) + kPlacesAhead;
   for (auto in = classes_.rbegin(); in != classes_.rend() && in->first >= newcomer.priority; ++in) {
-    const Tenant* const but = in->first == newcomer.priority ? own : nullptr;
+    const Owner* const but = in->first == newcomer.priority ? own : nullptr;
     for (;;) {
-      const Tenant* const most = MostOf(in->second.runs, by_tenant, but);
-      if (most == nullptr || most->running - GivenBy(by_tenant, most) < enough) break;
+      const Owner* const most = MostOf(in->second.runs, by_owner, but);
+      if (most == nullptr || most->running - GivenBy(by_owner, most) < enough) break;
       if (!give(most, MostOf(most->runs, by_request, static_cast<const Outputs*>(nullptr)))) return;
     }
   }
   if (own == nullptr) return;
-  const int32_t enough_in_tenant =
+  const int32_t enough_in_owner =
       (own_outputs == nullptr ? 0 : own_outputs->running) + kPlacesAhead;
   for (;;) {
     const Outputs* const most = MostOf(own->runs, by_request, own_outputs);
-    if (most == nullptr || most->running - GivenBy(by_request, most) < enough_in_tenant) return;
+    if (most == nullptr || most->running - GivenBy(by_request, most) < enough_in_owner) return;
     if (!give(own, most)) return;
   }
 }
@@ -206,8 +206,8 @@ bool PlaceShares::AnyGivesWay(const Request& newcomer) const {
 Sequence* PlaceShares::FirstToGo() const {
   for (auto in = classes_.rbegin(); in != classes_.rend(); ++in) {
     if (in->second.runs.empty()) continue;
-    const Tenant* const tenant = in->second.runs.rbegin()->second;
-    return tenant->runs.rbegin()->second->runs.rbegin()->second;
+    const Owner* const owner = in->second.runs.rbegin()->second;
+    return owner->runs.rbegin()->second->runs.rbegin()->second;
   }
   CHECK(false) << "no sequence runs";
   return nullptr;

@@ -2,22 +2,21 @@
 // that wait there goes first, and which that run give way.
 //
 // The places are not dealt out in advance: who is alone may have all of them. Whoever wants one
-// while none is left is compared with those that run, first tenant with tenant, then request with
-// request of one tenant (a request may have many outputs):
+// while none is left is compared with those that run, first owner with owner, then request with
+// request of one owner (a request may have many outputs):
 //
-//   order     of those that wait, the tenant that runs fewest goes first, of its requests the one
+//   order     of those that wait, the owner that runs fewest goes first, of its requests the one
 //             that runs fewest, of its outputs the one bound first; classes before all of that
-//   way       a newcomer takes the place of a sequence whose tenant runs at least kPlacesAhead more
-//             than its own; or, within its tenant, of an output whose request does. The one that
+//   way       a newcomer takes the place of a sequence whose owner runs at least kPlacesAhead more
+//             than its own; or, within its owner, of an output whose request does. The one that
 //             runs most gives way, with its latest sequence
 //
-// So a tenant that runs nothing waits for a place only while no other runs two (and for blocks,
-// scheduler.h), and so does a request within its tenant. Each place that changes hands makes the
+// So an owner that runs nothing waits for a place only while no other runs two (and for blocks,
+// scheduler.h), and so does a request within its owner. Each place that changes hands makes the
 // numbers more even (the sum of their squares falls), so it ends after finitely many, and where all
 // run one each nothing is ever taken.
 //
 // Counted by class: a newcomer takes places of its own class and of those that go after it.
-// Requests without a tenant are one tenant's: among them requests share.
 //
 // Every change is O(log sequences).  Thread: the engine's.
 #pragma once
@@ -53,19 +52,19 @@ class PlaceShares {
     bool operator==(const Demand&) const = default;
   };
   // The demand of those that go before an output of the request that came now; more than really do,
-  // where a tenant or a request that goes before it has many. However many wait, it looks only at
+  // where an owner or a request that goes before it has many. However many wait, it looks only at
   // sums: one for each number of places that some member runs, of which a pipeline with n places
   // has less than the root of 2n.
   Demand DemandBefore(const Request& request) const;
 
   // Sequences that wait, in order, until `visit` says to stop.
-  enum class Next { kSequence, kTenant, kStop };
+  enum class Next { kSequence, kOwner, kStop };
   void VisitWaiting(absl::FunctionRef<Next(Sequence*)> visit) const;
   // Sequences that give way to an output of the request, in order, until `visit` returns false.
   void VisitGivingWay(const Request& newcomer, absl::FunctionRef<bool(Sequence*)> visit) const;
   bool AnyGivesWay(const Request& newcomer) const;
   // The sequence that goes when blocks run out: of the lowest class, the latest of the request that
-  // runs most of the tenant that runs most. The earliest of a class is the last of it to go.
+  // runs most of the owner that runs most. The earliest of a class is the last of it to go.
   // REQUIRES: some sequence runs
   Sequence* FirstToGo() const;
 
@@ -73,7 +72,7 @@ class PlaceShares {
   int32_t requests_running() const { return requests_running_; }
 
  private:
-  using TenantId = absl::uint128;
+  using OwnerId = absl::uint128;
   // Running sequences, then the place of the first that waits or the arrival of the last that runs:
   // no two are equal.
   using Key = std::pair<int32_t, uint64_t>;
@@ -88,7 +87,7 @@ class PlaceShares {
     std::map<uint64_t, Sequence*> waiting;  // by place
     std::map<uint64_t, Sequence*> runs;     // by arrival
   };
-  struct Tenant {
+  struct Owner {
     int32_t running = 0;
     Demand demand;
     absl::node_hash_map<RequestId, Outputs> requests;  // never walked in order
@@ -98,24 +97,24 @@ class PlaceShares {
   };
   struct Class {
     Demand demand;
-    absl::node_hash_map<TenantId, Tenant> tenants;  // never walked in order
-    std::map<Key, Tenant*> waiting;
+    absl::node_hash_map<OwnerId, Owner> owners;  // never walked in order
+    std::map<Key, Owner*> waiting;
     DemandByRunning demand_by_running;  // of those in `waiting`
-    std::map<Key, Tenant*> runs;
+    std::map<Key, Owner*> runs;
   };
   // Members that have been asked to give way, while it is decided how many do.
   template <typename Member>
   using Given = std::map<const Member*, int32_t>;
 
-  template <typename Member, typename Owner>
-  static void TakeOutOf(Member* member, Owner* owner);
-  template <typename Member, typename Owner>
-  static void PutBack(Member* member, Owner* owner);
+  template <typename Member, typename Holder>
+  static void TakeOutOf(Member* member, Holder* owner);
+  template <typename Member, typename Holder>
+  static void PutBack(Member* member, Holder* owner);
   static Demand UpTo(int32_t running, const DemandByRunning& demand);
   template <typename Member>
   static const Member* MostOf(const std::map<Key, Member*>& runs, const Given<Member>& given,
                               const Member* but);
-  static Next VisitTenant(const Tenant& tenant, absl::FunctionRef<Next(Sequence*)> visit);
+  static Next VisitOwner(const Owner& owner, absl::FunctionRef<Next(Sequence*)> visit);
   void Change(Sequence* sequence, Move move);
   static void Count(Move move, const Demand& demand, int32_t* running, Demand* sum);
 

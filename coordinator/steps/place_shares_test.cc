@@ -25,7 +25,7 @@ class PlaceSharesTest : public testing::Test {
     int32_t running = 0;
     for (const auto& one : members_) {
       const Request& other = one->sequence.request;
-      const bool same = other.priority == request.priority && other.tenant == request.tenant &&
+      const bool same = other.priority == request.priority && other.owner == request.owner &&
                         (!same_request || other.of() == request.of());
       if (one->runs && same) ++running;
     }
@@ -39,7 +39,7 @@ class PlaceSharesTest : public testing::Test {
       const Request& other = one->sequence.request;
       if (!one->waits || other.priority > request.priority) continue;
       if (other.priority == request.priority) {
-        const bool same_request = other.tenant == request.tenant;
+        const bool same_request = other.owner == request.owner;
         if (RunningOf(other, same_request) > RunningOf(request, same_request)) continue;
       }
       ++sum.sequences;
@@ -62,7 +62,7 @@ TEST_F(PlaceSharesTest, DemandBeforeIsThatOfAWalkOverAllThatWait) {
         Sequence& sequence = member->sequence;
         sequence.request.id = RequestId(at);
         sequence.request.priority = static_cast<int32_t>(random.Between(0, 1));
-        sequence.request.tenant = {0, static_cast<uint64_t>(random.Between(0, 3))};
+        sequence.request.owner = {0, static_cast<uint64_t>(random.Between(0, 3))};
         if (random.Chance(0.5))
           sequence.request.first_output = RequestId(random.Between(1000, 1002));
         sequence.tokens.resize(random.Between(1, 100));

@@ -105,16 +105,18 @@ std::vector<Sequence*> Scheduler::PopWaiting() {
 bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
   if (!WantsAnotherStep()) return false;
   if (PlanRebuild(plan)) return true;
+  others_lately_ = others_at_.has_value() && now - *others_at_ < kOthersLately;
   // A sequence that was sent back may leave room for others, though no row in this step. And late
   // rows need not wait where nothing else is to do.
   for (bool once_more = true; once_more;) {
     Decide();
     once_more = scratch_.rows.empty() && scratch_.preempted;
     if (!scratch_.rows.empty() || once_more || !IsIdle() || late_.empty()) continue;
-    late_.TakeAll(&one_behind_);
+    PutLateInLine();
     once_more = true;
   }
   if (scratch_.rows.empty()) return PlanRebuild(plan);
+  if (one_behind_.owners() > 1) others_at_ = now;
   WritePlan(now, plan);
   return true;
 }
@@ -133,8 +135,9 @@ void Scheduler::Decide() {
   time_.Reset();
   // Beside prompts alone one of them takes turns with these as any row does.
   if (one_behind_.empty() && !backlog_.behind().empty()) {
-    late_.TakeDue(steps_.last_id().value() + 1, 1, &one_behind_);
+    PutLateInLine(/*due=*/1);
   }
+  scratch_.another_owner = AnotherOwnerComes();
   ContinueRunning();
   const bool had_rows = !scratch_.rows.empty();
   ContinuePrompts();
@@ -155,15 +158,15 @@ bool Scheduler::CanPlan() {
 // plan back, but only if it is worth it: a full share of generating sequences, or prompts while
 // no sequence generates. A step of prompts ahead of a sequence's next token would make that token
 // wait for two steps instead of one; and with less than a full share, waiting for the next result
-// lets stragglers join a larger step. Where outputs of a request take turns, a step more would only
-// make the others wait for it.
+// lets stragglers join a larger step. Where rows take turns, a step more would only make the others
+// wait for it.
 bool Scheduler::WantsAnotherStep() {
   const auto under_way = static_cast<int32_t>(steps_.size());
   if (alone_ != nullptr && under_way > 0) return false;
   if (under_way < num_stages_) return true;
   if (under_way > num_stages_) return false;
   const bool all_have_rows = Share() == EvenShare();
-  if (all_have_rows && static_cast<int32_t>(one_behind_.size()) >= Share()) return true;
+  if (all_have_rows && one_behind_.size() >= Share()) return true;
   return Generating() == 0 && (!backlog_.behind().empty() || FindNewcomer().has_value());
 }
 
@@ -171,73 +174,6 @@ bool Scheduler::WantsAnotherStep() {
 int32_t Scheduler::Generating() const {
   return static_cast<int32_t>(running_.size() - backlog_.behind().size() - rebuilds_.size() -
                               late_.size());
-}
-
-// Generating sequences are divided evenly over the steps under way, so that each stage has one of
-// the steps.
-int32_t Scheduler::EvenShare() const {
-  return std::max(1, (Generating() + num_stages_ - 1) / num_stages_);
-}
-
-// One request alone has the whole pipeline. Several have at least a row each, and no step is made
-// longer than half as long again by the further outputs of some, or by half as many rows again.
-int32_t Scheduler::Share() const {
-  const int32_t requests = shares_.requests_running();
-  const int32_t even = EvenShare();
-  if (requests <= 1) return even;
-  const int32_t each = (requests + num_stages_ - 1) / num_stages_;
-  const int32_t least = each + (each + 1) / 2;
-  if (even <= least) return even;
-  const auto seconds = [this](int32_t rows) {
-    return time_.times()->Predict({.rows = static_cast<double>(rows)});
-  };
-  const std::optional<double> alone = time_.times() == nullptr ? std::nullopt : seconds(each);
-  if (!alone.has_value()) return even;
-  int32_t quick = even;
-  while (quick > least && *seconds(quick) > kQuickStep * *alone) quick -= (quick + 15) / 16;
-  return std::max(quick, least);
-}
-
-// Before the second of any request comes the first of each.
-void Scheduler::PutRequestsFirst() {
-  have_row_.clear();
-  further_.clear();
-  size_t firsts = 0;
-  for (Sequence* const sequence : one_behind_) {
-    if (have_row_.insert(sequence->request.of()).second) {
-      one_behind_[firsts++] = sequence;
-    } else {
-      further_.push_back(sequence);
-    }
-  }
-  std::copy(further_.begin(), further_.end(), one_behind_.begin() + static_cast<int64_t>(firsts));
-}
-
-void Scheduler::ContinueRunning() {
-  const int32_t rows = std::min(options_.max_batch_tokens, kStepSequencesMax) - RowsForPrompts();
-  const auto ready = static_cast<int32_t>(one_behind_.size());
-  int32_t share = std::min({Share(), rows, ready});
-  if (share == rows && share > 1 && !late_.empty()) --share;
-  const int32_t late = std::min(rows - share, std::max(1, share / 2));
-  if (share < std::min(EvenShare(), ready)) PutRequestsFirst();
-  while (share > 0 && !one_behind_.empty()) {
-    Sequence* const sequence = one_behind_.front();
-    one_behind_.pop_front();
-    if (!GrowBlocks(sequence)) continue;
-    Schedule(sequence, 1);
-    --share;
-  }
-  // In a step of their own the last stage would wait for their masks, and others for that stage.
-  if (ready > 0) ContinueLate(late);
-}
-
-// They come with steps of others, which they make no longer than by half.
-void Scheduler::ContinueLate(int32_t rows_max) {
-  further_.clear();
-  late_.TakeDue(steps_.last_id().value() + 1, rows_max, &further_);
-  for (Sequence* const sequence : further_) {
-    if (GrowBlocks(sequence)) Schedule(sequence, 1);
-  }
 }
 
 void Scheduler::Schedule(Sequence* sequence, int32_t count) {
@@ -283,6 +219,7 @@ void Scheduler::Leave(Sequence* sequence) {
   running_by_id_.erase(sequence->stay.id);
   shares_.Stop(sequence);
   Unqueue(sequence);
+  one_behind_.Stop(sequence);
   guess_sources_.Forget(*sequence);
   filling_.erase(sequence->stay.id);
   cache_.Release(*sequence);
@@ -294,17 +231,15 @@ void Scheduler::Leave(Sequence* sequence) {
 
 void Scheduler::Queue(Sequence* sequence) {
   if (sequence->behind() == 1) {
-    one_behind_.push_back(sequence);
+    one_behind_.Add(sequence);
   } else if (sequence->behind() > 1) {
     backlog_.FallBehind(sequence);
   }
 }
 
 void Scheduler::Unqueue(Sequence* sequence) {
-  if (backlog_.Forget(sequence) || rebuilds_.Erase(sequence) || late_.Erase(sequence)) return;
-  // From the back: a sequence that leaves has most often just got its last token.
-  const auto found = std::find(one_behind_.rbegin(), one_behind_.rend(), sequence);
-  if (found != one_behind_.rend()) one_behind_.erase(std::next(found).base());
+  if (one_behind_.Erase(sequence) || backlog_.Forget(sequence) || rebuilds_.Erase(sequence)) return;
+  late_.Erase(sequence);
 }
 
 // Opens the next step, and tells the workers of those that have left.
@@ -391,7 +326,7 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
 
   cache_.CheckWritable(*sequence, stay.planned, stay.planned + row.count + row.guesses);
   backlog_.Advance(sequence, row.count);
-  if (sequence->behind() == 1) one_behind_.push_back(sequence);
+  if (sequence->behind() == 1) one_behind_.Add(sequence);
 }
 
 }  // namespace tutti::coordinator

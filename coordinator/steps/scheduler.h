@@ -13,11 +13,11 @@
 //
 // Where those one token behind are so many that they would take all rows, one of kRowsPerPromptRow
 // is kept for prompts, so that newcomers do not starve; as large a part of a step's time is theirs,
-// however long it takes without them, and kPromptRowsMin rows. Beside other requests the outputs of
-// one take turns where all of them would make steps longer by more than half: every request has a
-// row first (docs/decisions/0041).
+// however long it takes without them, and kPromptRowsMin rows. Beside others the sequences of an
+// owner, and the outputs of a request, take turns where all of them would make steps longer by more
+// than half: every owner has a row first, then every request (row_turns.h, docs/decisions/0090).
 //
-// A newcomer that lacks a place or blocks takes those of tenants and requests that run more than
+// A newcomer that lacks a place or blocks takes those of owners and requests that run more than
 // its own (place_shares.h): the sequences that give way go back to waiting with nothing computed,
 // but with their tokens. When a running sequence needs a block and none is left, the first of the
 // same order gives way; the earliest always gets on.
@@ -45,17 +45,17 @@
 // Steps run in the order of their plans on every stage. So a freed block may be handed out again in
 // the very next plan: every step that used it before was planned before.
 //
-// Its functions are in six files, because its state is one and its questions are six: whom a
+// Its functions are in seven files, because its state is one and its questions are seven: whom a
 // newcomer finds a place beside (scheduler_places.cc), which prompts have rows
-// (scheduler_prompts.cc), what is guessed (scheduler_guesses.cc) and drafted (scheduler_drafts.cc),
-// what a result changes (scheduler_commit.cc), and all the rest.
+// (scheduler_prompts.cc), which of those who generate have (scheduler_turns.cc), what is guessed
+// (scheduler_guesses.cc) and drafted (scheduler_drafts.cc), what a result changes
+// (scheduler_commit.cc), and all the rest.
 //
 // Thread: the engine's.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -63,7 +63,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/ids.h"
@@ -76,6 +75,7 @@
 #include "coordinator/steps/place_shares.h"
 #include "coordinator/steps/plan_size.h"
 #include "coordinator/steps/rebuilds.h"
+#include "coordinator/steps/row_turns.h"
 #include "coordinator/steps/step_time_bound.h"
 #include "coordinator/steps/step_times.h"
 #include "coordinator/steps/step_window.h"
@@ -244,6 +244,7 @@ class Scheduler {
     bool preempted = false;        // a sequence went back for want of blocks: none may come in
     bool out_of_time = false;      // a prompt has fewer rows than it could for time_
     bool out_of_plan = false;      // a newcomer waits for the next step's plan
+    bool another_owner = false;    // comes in, most likely
   };
 
   bool PlanRebuild(v1::StepPlan* plan);
@@ -304,8 +305,10 @@ class Scheduler {
   bool WantsAnotherStep();
   int32_t Generating() const;
   int32_t EvenShare() const;
+  bool AnotherOwnerComes();
+  std::optional<int32_t> ModestRows() const;
   int32_t Share() const;
-  void PutRequestsFirst();
+  void PutLateInLine(std::optional<int32_t> due = std::nullopt);
   int32_t RowsForPrompts();
   bool is_full() const {
     return scratch_.budget == 0 || scratch_.out_of_time ||
@@ -344,7 +347,7 @@ class Scheduler {
   absl::flat_hash_map<SequenceId, Sequence*> running_by_id_;
   // The running sequences that a step can bring forward are here or, far behind, in backlog_, or in
   // late_; those with all tokens under way are in none.
-  std::deque<Sequence*> one_behind_;  // in the order they became so
+  RowTurns one_behind_;
   LateRows late_;
   // The running sequences with full blocks that are not published yet, in the order of admission.
   std::map<SequenceId, Sequence*> filling_;
@@ -360,9 +363,9 @@ class Scheduler {
   int32_t prompt_credit_ = 0;
   Scratch scratch_;
   std::vector<Sequence*> committed_;  // of Commit, kept for its memory; null: left meanwhile
-  // Collections of PutRequestsFirst, kept for their memory.
-  absl::flat_hash_set<RequestId> have_row_;
-  std::vector<Sequence*> further_;
+  std::optional<Instant> others_at_;  // when several owners had sequences here, last
+  bool others_lately_ = false;        // that was less than kOthersLately ago
+  std::vector<Sequence*> came_back_;  // of late_, kept for its memory
 };
 
 }  // namespace tutti::coordinator

@@ -93,6 +93,8 @@ int32_t Scheduler::GuessesInTime() const {
       worth = std::min(worth, pace.Expected(std::min(most, row.guesses), row.repeats));
     }
     worth *= kGuessesWorth;
+    // Whoever comes next waits for this step.
+    if (others_lately_) worth = std::min(worth, kQuickStep - 1);
     if (!all) worth = std::min(worth, options_.guesses_stretch);
     const double limit = std::min(*without * (1 + worth), LongestGuessed(*without, all));
     if (*seconds(most) <= limit) return most;

@@ -61,7 +61,7 @@ int64_t Scheduler::OutputsWithRoom(const Sequence& sequence, int64_t cached_toke
 // A newcomer gets the blocks of all its tokens at once, so that no prompt gets stuck half way, and
 // leaves one for each of the running to grow into, so that it is not sent away again by their next
 // few tokens. A sequence that is held back may be overtaken. One that lacks blocks may not; one
-// that lacks a place is overtaken only by those of other tenants to which their own gives way.
+// that lacks a place is overtaken only by those of other owners to which their own gives way.
 std::optional<Scheduler::Newcomer> Scheduler::FindNewcomer() {
   using Next = PlaceShares::Next;
   std::optional<Newcomer> found;
@@ -72,7 +72,7 @@ std::optional<Scheduler::Newcomer> Scheduler::FindNewcomer() {
         filling->second->stay.published < sequence->held_back.until_published) {
       return Next::kSequence;
     }
-    if (is_full && !shares_.AnyGivesWay(sequence->request)) return Next::kTenant;
+    if (is_full && !shares_.AnyGivesWay(sequence->request)) return Next::kOwner;
     Newcomer newcomer{.sequence = sequence, .room = cache_.Find(*sequence)};
     if (IsHeldBack(sequence, newcomer.room)) return Next::kSequence;
     if (is_full || newcomer.room.blocks + running() > cache_.available()) {
@@ -114,21 +114,21 @@ std::vector<RequestId> Scheduler::Outranked() {
     const KvCache::Room room = cache_.Find(*waits);
     if (room.blocks + running() > cache_.available() || IsHeldBack(waits, room)) continue;
     const Request& own = waits->request;
-    // Counts of the same class: running sequences of each tenant, and of each request of this
-    // tenant.
-    std::map<std::pair<uint64_t, uint64_t>, int32_t> tenants;
+    // Counts of the same class: running sequences of each owner, and of each request of this
+    // owner.
+    std::map<std::pair<uint64_t, uint64_t>, int32_t> owners;
     std::map<RequestId, int32_t> requests;
     for (const auto& [running_key, one] : running_) {
       const Request& other = one->request;
       if (other.priority != own.priority) continue;
-      ++tenants[{other.tenant.high, other.tenant.low}];
-      if (other.tenant == own.tenant) ++requests[other.of()];
+      ++owners[{other.owner.high, other.owner.low}];
+      if (other.owner == own.owner) ++requests[other.of()];
     }
-    const int32_t of_tenant = tenants[{own.tenant.high, own.tenant.low}];
+    const int32_t of_owner = owners[{own.owner.high, own.owner.low}];
     const int32_t of_request = requests[own.of()];
     const bool is_outranked =
-        std::any_of(tenants.begin(), tenants.end(),
-                    [&](const auto& one) { return one.second >= of_tenant + kPlacesAhead; }) ||
+        std::any_of(owners.begin(), owners.end(),
+                    [&](const auto& one) { return one.second >= of_owner + kPlacesAhead; }) ||
         std::any_of(requests.begin(), requests.end(),
                     [&](const auto& one) { return one.second >= of_request + kPlacesAhead; });
     if (is_outranked) outranked.push_back(own.id);
@@ -160,6 +160,7 @@ void Scheduler::Admit(Newcomer newcomer, int32_t rows_max) {
   running_.emplace(sequence->preemption_key(), sequence);
   running_by_id_.emplace(sequence->stay.id, sequence);
   shares_.Run(sequence);
+  one_behind_.Run(sequence);
   cache_.Admit(newcomer.room, sequence);
   sequence->stay.draft_read = sequence->stay.planned;  // most who have drafts had them before
   filling_.emplace(sequence->stay.id, sequence);

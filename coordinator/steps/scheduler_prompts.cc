@@ -10,7 +10,7 @@ namespace tutti::coordinator {
 // wants one, or while there are enough anyway. A step of few rows keeps one only every few steps.
 int32_t Scheduler::RowsForPrompts() {
   const int32_t rows = std::min(options_.max_batch_tokens, kStepSequencesMax);
-  const int32_t generating = std::min(Share(), static_cast<int32_t>(one_behind_.size()));
+  const int32_t generating = std::min(Share(), one_behind_.size());
   const bool enough = rows - generating >= (rows + kRowsPerPromptRow - 1) / kRowsPerPromptRow;
   if (enough || TUTTI_FAIL_POINT("coordinator.starve_prompts")) return 0;
   if (backlog_.behind().empty() && !FindNewcomer().has_value()) return 0;

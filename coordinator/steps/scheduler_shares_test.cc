@@ -1,4 +1,4 @@
-// How tenants and requests share the places, the blocks and the rows of a pipeline.
+// How owners and requests share the places, the blocks and the rows of a pipeline.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,10 +17,10 @@ using testing::ElementsAre;
 
 class SchedulerSharesTest : public SchedulerTest {
  protected:
-  // Sequences that run, by tenant.
+  // Sequences that run, by owner.
   std::map<uint64_t, int32_t> Places() const {
     std::map<uint64_t, int32_t> places;
-    for (const Sequence* one : scheduler_->Running()) ++places[one->request.tenant.low];
+    for (const Sequence* one : scheduler_->Running()) ++places[one->request.owner.low];
     return places;
   }
   void Step() {
@@ -57,11 +57,11 @@ TEST_F(SchedulerSharesTest, OneThatRunsNothingWaitsForNoAnswerOfAnother) {
   for (const bool of_one_request : {false, true}) {
     sequences_.clear();
     Start({.max_sequences = 8}, 1, 1000);
-    // Eight requests of a tenant, or eight outputs of a request.
+    // Eight requests of an owner, or eight outputs of a request.
     if (of_one_request) {
       AddOutputs(8, 3, 500);
     } else {
-      for (int i = 0; i < 8; ++i) Add(3, 500, 0, /*tenant=*/1);
+      for (int i = 0; i < 8; ++i) Add(3, 500, 0, /*owner=*/1);
     }
     for (int step = 0; step < 5; ++step) Step();
     ASSERT_EQ(scheduler_->running(), 8);
@@ -79,11 +79,11 @@ TEST_F(SchedulerSharesTest, OneThatRunsNothingWaitsForNoAnswerOfAnother) {
 
 TEST_F(SchedulerSharesTest, NobodyGivesWayWhereAllRunTheSame) {
   Start({.max_sequences = 4}, 1, 1000);
-  for (int i = 0; i < 8; ++i) Add(3, 20);  // requests of one tenant
+  for (int i = 0; i < 8; ++i) Add(3, 20);  // requests of one owner
   RunAll();
   EXPECT_EQ(scheduler_->preemptions(), 0u);
   sequences_.clear();
-  for (uint64_t tenant = 1; tenant <= 8; ++tenant) Add(3, 20, 0, tenant);
+  for (uint64_t owner = 1; owner <= 8; ++owner) Add(3, 20, 0, owner);
   RunAll();
   EXPECT_EQ(scheduler_->preemptions(), 0u);
 }
@@ -100,9 +100,9 @@ TEST_F(SchedulerSharesTest, PlacesBecomeEven) {
   Add(3, 3000, 0, 3);
   for (int step = 0; step < 3; ++step) Step();
   EXPECT_EQ(Places(), (std::map<uint64_t, int32_t>{{1, 5}, {2, 5}, {3, 2}}));
-  EXPECT_TRUE(Runs(small)) << "of the second tenant's requests";
+  EXPECT_TRUE(Runs(small)) << "of the second owner's requests";
   const uint64_t preemptions = scheduler_->preemptions();
-  EXPECT_EQ(preemptions, 9u) << "one for each place that changed hands, within a tenant too";
+  EXPECT_EQ(preemptions, 9u) << "one for each place that changed hands, within an owner too";
   for (int step = 0; step < 50; ++step) Step();
   EXPECT_EQ(scheduler_->preemptions(), preemptions) << "and no more";
 }
@@ -152,8 +152,8 @@ TEST_F(SchedulerSharesTest, NobodyGivesWayInVain) {
 
 TEST_F(SchedulerSharesTest, WhenBlocksRunOutTheOneWithMostGivesWay) {
   Start({.max_batch_tokens = 64, .chunk_tokens = 64, .max_sequences = 8}, 1, 10);
-  AddOutputs(4, 20, 60, /*tenant=*/1);
-  Sequence* const small = Add(20, 40, 0, /*tenant=*/2);
+  AddOutputs(4, 20, 60, /*owner=*/1);
+  Sequence* const small = Add(20, 40, 0, /*owner=*/2);
   while (!Ended(*small)) {
     Step();
     ASSERT_TRUE(Runs(small) || Ended(*small)) << "though it came last";
@@ -178,9 +178,9 @@ TEST_F(SchedulerSharesTest, TheEarliestAlwaysGetsOn) {
       const auto prompt = static_cast<int32_t>(random.Between(1, 16 * blocks / 2));
       const auto tokens = static_cast<int32_t>(random.Between(1, 16 * blocks - prompt + 1));
       const auto outputs = static_cast<int32_t>(random.Chance(0.3) ? random.Between(2, 8) : 1);
-      const auto tenant = static_cast<uint64_t>(random.Between(0, 2));
-      if (outputs > 1) AddOutputs(outputs, prompt, std::min(tokens, 60), tenant);
-      if (outputs == 1) Add(prompt, std::min(tokens, 60), 0, tenant);
+      const auto owner = static_cast<uint64_t>(random.Between(0, 2));
+      if (outputs > 1) AddOutputs(outputs, prompt, std::min(tokens, 60), owner);
+      if (outputs == 1) Add(prompt, std::min(tokens, 60), 0, owner);
     };
     for (int i = 0; i < 6; ++i) add();
     const Sequence* earliest = nullptr;
@@ -211,24 +211,24 @@ TEST_F(SchedulerSharesTest, NobodyWaitsBesideOneThatRunsTwoMore) {
     Start({.max_sequences = static_cast<int32_t>(random.Between(2, 12))}, 1, 10'000);
     for (int move = 0; move < 60; ++move) {
       const auto outputs = static_cast<int32_t>(random.Chance(0.4) ? random.Between(2, 16) : 1);
-      const auto tenant = static_cast<uint64_t>(random.Between(0, 3));
+      const auto owner = static_cast<uint64_t>(random.Between(0, 3));
       if (random.Chance(0.5))
-        AddOutputs(outputs, 3, static_cast<int32_t>(random.Between(1, 90)), tenant);
+        AddOutputs(outputs, 3, static_cast<int32_t>(random.Between(1, 90)), owner);
       Plan();
-      std::map<uint64_t, int32_t> tenants;
+      std::map<uint64_t, int32_t> owners;
       std::map<uint64_t, int32_t> requests;
       const std::vector<Sequence*> running = scheduler_->Running();
       for (const Sequence* one : running) {
-        ++tenants[one->request.tenant.low];
+        ++owners[one->request.owner.low];
         ++requests[one->request.first_output.value()];
       }
       for (const auto& waits : sequences_) {
         if (Ended(*waits) || Runs(waits.get())) continue;
         const Request& request = waits->request;
         for (const Sequence* one : running) {
-          const uint64_t other = one->request.tenant.low;
-          if (other != request.tenant.low) {
-            ASSERT_LT(tenants[other], tenants[request.tenant.low] + kPlacesAhead);
+          const uint64_t other = one->request.owner.low;
+          if (other != request.owner.low) {
+            ASSERT_LT(owners[other], owners[request.owner.low] + kPlacesAhead);
           } else if (one->request.first_output != request.first_output) {
             ASSERT_LT(requests[one->request.first_output.value()],
                       requests[request.first_output.value()] + kPlacesAhead);
@@ -242,17 +242,6 @@ TEST_F(SchedulerSharesTest, NobodyWaitsBesideOneThatRunsTwoMore) {
 }
 
 // ---- rows
-
-// A stage whose steps take as long as reading `rows` rows of work, or as their own rows if they are
-// more.
-placement::StagePlacement StageOf(double rows) {
-  placement::StagePlacement stage;
-  stage.num_layers = 1;
-  stage.cost.layer_bytes = 1e6 * rows;
-  stage.cost.layer_flops = 1e6;
-  stage.speed = {.read_bytes_per_second = 1e9, .flops_per_second = 1e9};
-  return stage;
-}
 
 // Rows of each step that a request has, once all of its outputs generate.
 TEST_F(SchedulerSharesTest, FurtherOutputsTakeTurnsBesideOthers) {

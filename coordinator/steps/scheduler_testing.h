@@ -39,6 +39,17 @@ inline placement::StagePlacement UnknownStage() {
   return stage;
 }
 
+// A stage whose steps take as long as reading `rows` rows of work, or as their own rows if they are
+// more.
+inline placement::StagePlacement StageOf(double rows) {
+  placement::StagePlacement stage;
+  stage.num_layers = 1;
+  stage.cost.layer_bytes = 1e6 * rows;
+  stage.cost.layer_flops = 1e6;
+  stage.speed = {.read_bytes_per_second = 1e9, .flops_per_second = 1e9};
+  return stage;
+}
+
 // A scheduler with a pipeline that answers when it is told to; the token at position p is p.
 class SchedulerTest : public testing::Test {
  protected:
@@ -48,14 +59,15 @@ class SchedulerTest : public testing::Test {
   }
 
   // `first_output`: 0: the only output of its request.
-  Sequence* Add(int32_t prompt, int32_t max_tokens, int32_t priority = 0, uint64_t tenant = 0,
+  Sequence* Add(int32_t prompt, int32_t max_tokens, int32_t priority = 0, uint64_t owner = 0,
                 uint64_t first_output = 0) {
     auto sequence = std::make_unique<Sequence>();
     sequence->arrival = sequences_.size() + 1;
     sequence->request.id = RequestId(sequence->arrival);
     sequence->request.max_tokens = max_tokens;
     sequence->request.priority = priority;
-    sequence->request.tenant.low = tenant;
+    sequence->request.owner.low = owner;
+    sequence->request.owner.low = owner;
     sequence->request.first_output = RequestId(first_output);
     sequence->prompt_tokens = prompt;
     sequence->tokens.resize(prompt);
@@ -111,11 +123,11 @@ class SchedulerTest : public testing::Test {
 
   // Outputs of one request.
   std::vector<Sequence*> AddOutputs(int32_t outputs, int32_t prompt, int32_t max_tokens,
-                                    uint64_t tenant = 0) {
+                                    uint64_t owner = 0) {
     const uint64_t first = sequences_.size() + 1;
     std::vector<Sequence*> added;
     for (int32_t i = 0; i < outputs; ++i) {
-      added.push_back(Add(prompt, max_tokens, /*priority=*/0, tenant, first));
+      added.push_back(Add(prompt, max_tokens, /*priority=*/0, owner, first));
     }
     return added;
   }

@@ -32,14 +32,14 @@ std::optional<Duration> TimeLeftOf(const grpc::CallbackServerContext& context) {
   return std::max(time, Duration::zero());
 }
 
-std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context) {
-  std::vector<std::string> tenants;
-  const auto [begin, end] = context.client_metadata().equal_range(kTenantMetadata);
-  for (auto at = begin; at != end; ++at) tenants.emplace_back(at->second.data(), at->second.size());
-  return tenants;
-}
-
 namespace {
+
+std::vector<std::string> MetadataOf(const grpc::CallbackServerContext& context, const char* name) {
+  std::vector<std::string> values;
+  const auto [begin, end] = context.client_metadata().equal_range(name);
+  for (auto at = begin; at != end; ++at) values.emplace_back(at->second.data(), at->second.size());
+  return values;
+}
 
 int64_t HeaderBytesOf(const grpc::CallbackServerContext& context) {
   size_t bytes = 0;
@@ -54,6 +54,13 @@ double DrawShare() {
 }
 
 }  // namespace
+
+std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context) {
+  return MetadataOf(context, kTenantMetadata);
+}
+std::vector<std::string> AccountsOf(const grpc::CallbackServerContext& context) {
+  return MetadataOf(context, kAccountMetadata);
+}
 
 std::string ClientOf(const grpc::ServerContextBase& context) { return context.peer(); }
 

@@ -30,8 +30,9 @@ std::string ClientOf(const grpc::ServerContextBase& context);
 // than anybody waits, such as a time of 285 years that stands for none and is beyond system_clock.
 std::optional<Duration> TimeLeftOf(const grpc::CallbackServerContext& context);
 
-// The tenants that a call's metadata names.
+// The tenants that a call's metadata names, and the accounts.
 std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context);
+std::vector<std::string> AccountsOf(const grpc::CallbackServerContext& context);
 // The bytes on its connection that a whole request accounts for.
 int64_t CreditOf(int64_t header_bytes, int64_t message_bytes);
 // The bytes of a message, for methods that speak raw bytes.

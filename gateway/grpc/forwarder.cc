@@ -53,8 +53,9 @@ class Forwarder::Call : public client::GenerateObserver,
                         public std::enable_shared_from_this<Forwarder::Call> {
  public:
   Call(Upstream* upstream, std::shared_ptr<Watched> watched, std::shared_ptr<door::OutputStream> to,
-       RequestTrace trace)
+       RequestTrace trace, std::string account)
       : upstream_(upstream),
+        account_(std::move(account)),
         watched_(std::move(watched)),
         to_(std::move(to)),
         trace_(std::move(trace)) {}
@@ -63,9 +64,10 @@ class Forwarder::Call : public client::GenerateObserver,
     self_ = shared_from_this();
     const std::string model =
         request.model().empty() ? upstream_->model()->model.name() : request.model();
-    const std::string traceparent = trace_.BeginCall(request, KindOf(request), model);
+    client::CallMetadata metadata = {
+        .traceparent = trace_.BeginCall(request, KindOf(request), model), .account = account_};
     std::shared_ptr<client::GenerateCall> call =
-        upstream_->client()->Start(std::move(request), timeout, this, traceparent);
+        upstream_->client()->Start(std::move(request), timeout, this, std::move(metadata));
     {
       const MutexLock lock(&mutex_);
       call_ = call;
@@ -113,6 +115,7 @@ class Forwarder::Call : public client::GenerateObserver,
 
  private:
   Upstream* const upstream_;
+  const std::string account_;  // that the service is told
   const std::shared_ptr<Watched> watched_;
   const std::shared_ptr<door::OutputStream> to_;
   RequestTrace trace_;
@@ -139,10 +142,12 @@ absl::StatusOr<Forwarder::Cancel> Forwarder::Begin(std::string_view method,
   }
   const std::string name = request.request_id();
   request.set_request_id(NameForService(name, caller.tenant, caller.host));
-  SetTenant(caller.tenant, upstream_->model()->may_name_tenants, &request);
+  const bool named = upstream_->model()->may_name_tenants;
+  SetTenant(caller.tenant, named, &request);
   const auto watched = std::make_shared<Watched>(post_, traffic_);
   const auto call = std::make_shared<Call>(upstream_, watched, std::move(to),
-                                           RequestTrace(spans_, method, caller.traceparent));
+                                           RequestTrace(spans_, method, caller.traceparent),
+                                           AccountForService(caller.tenant, caller.owner(), named));
   {
     const MutexLock lock(&mutex_);
     if (upstream_->calls >= kCallsMax) {

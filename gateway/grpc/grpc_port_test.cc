@@ -113,6 +113,24 @@ TEST_F(GrpcPortTest, AKeySaysWhoAsks) {
   EXPECT_EQ(Ask({}, &context).status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
 }
 
+// The service shares its steps by it, over every stream that an answer takes.
+TEST_F(GrpcPortTest, TheServiceIsToldWhoseACallIsThatHasNoKey) {
+  service_.breaks_after = 7;
+  Open();
+  grpc::ClientContext context;
+  context.AddMetadata("x-tutti-account", "another");
+  EXPECT_TRUE(Ask({}, &context).status.ok());
+  EXPECT_EQ(service_.calls, 2);
+  EXPECT_EQ(service_.accounts(), "at 127.0.0.1");
+}
+
+TEST_F(GrpcPortTest, WhoHasAKeyIsItsTenant) {
+  Open(kKeys);
+  EXPECT_TRUE(Ask({}, "secret-1").status.ok());
+  EXPECT_EQ(service_.last().tenant(), "acme");
+  EXPECT_EQ(service_.accounts(), "");
+}
+
 TEST_F(GrpcPortTest, NobodySaysWhatTheServiceBelievesAGateway) {
   Open();
   v1::GenerateRequest request;

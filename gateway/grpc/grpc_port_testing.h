@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/mutex.h"
 #include "gateway/grpc/grpc_port.h"
@@ -53,10 +54,14 @@ class FakeService : public v1::Inference::Service {
     return last_;
   }
   double seconds_left() const { return seconds_left_; }
-  // The traceparents of the last call, with commas between them.
+  // The traceparents of the last call, and its accounts, with commas between them.
   std::string traceparents() {
     const MutexLock lock(&mutex_);
     return traceparents_;
+  }
+  std::string accounts() {
+    const MutexLock lock(&mutex_);
+    return accounts_;
   }
 
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
@@ -64,12 +69,8 @@ class FakeService : public v1::Inference::Service {
     {
       const MutexLock lock(&mutex_);
       last_ = *request;
-      traceparents_.clear();
-      const auto [first, last] = context->client_metadata().equal_range("traceparent");
-      for (auto one = first; one != last; ++one) {
-        absl::StrAppend(&traceparents_, one == first ? "" : ",",
-                        std::string(one->second.data(), one->second.size()));
-      }
+      traceparents_ = Metadata(*context, "traceparent");
+      accounts_ = Metadata(*context, "x-tutti-account");
     }
     seconds_left_ =
         std::chrono::duration<double>(context->deadline() - std::chrono::system_clock::now())
@@ -138,7 +139,15 @@ class FakeService : public v1::Inference::Service {
 
   Mutex mutex_;
   v1::GenerateRequest last_ ABSL_GUARDED_BY(mutex_);
+  static std::string Metadata(const grpc::ServerContext& context, const char* name) {
+    const auto [first, last] = context.client_metadata().equal_range(name);
+    return absl::StrJoin(first, last, ",", [](std::string* out, const auto& one) {
+      out->append(one.second.data(), one.second.size());
+    });
+  }
+
   std::string traceparents_ ABSL_GUARDED_BY(mutex_);
+  std::string accounts_ ABSL_GUARDED_BY(mutex_);
   std::atomic<double> seconds_left_{0};
 };
 

@@ -89,12 +89,15 @@ void Generation::Start() {
     v1::GenerateRequest& call = plan_.calls[i];
     // A name of its own: another request under the same would take the stream over.
     call.set_request_id(absl::StrCat(plan_.id, "-", RandomName().substr(0, 8)));
-    SetTenant(caller_.tenant, upstream.model()->may_name_tenants, &call);
+    const bool named = upstream.model()->may_name_tenants;
+    SetTenant(caller_.tenant, named, &call);
     if (!resume_.token().empty()) *call.mutable_resume() = resume_;
-    std::string traceparent = trace_.BeginCall(call, plan_.kind, plan_.model);
+    client::CallMetadata metadata = {
+        .traceparent = trace_.BeginCall(call, plan_.kind, plan_.model),
+        .account = AccountForService(caller_.tenant, caller_.owner, named)};
     observers_.push_back(std::make_unique<Observer>(shared_from_this(), i));
     calls_.push_back(upstream.client()->Start(std::move(call), std::nullopt,
-                                              observers_.back().get(), std::move(traceparent)));
+                                              observers_.back().get(), std::move(metadata)));
   }
   plan_.calls.clear();
 }

@@ -27,6 +27,7 @@ CEILINGS = {
     "burst-of-outputs": (34_000, 40),
     "burst-of-waiting": (40_000, 35),
     "generate": (7_000, 13),
+    "generate-in-turns": (12_000, 13),
     "generate-while-others-wait": (60_000, 30),
     "cancel": (170_000, 45),
     "deadlines": (320_000, 80),

@@ -45,8 +45,8 @@ int64_t Burst(int32_t n, const std::function<void(RequestArrived*)>& change) {
 }
 int64_t BurstOfOneTenant(int32_t n) { return Burst(n, nullptr); }
 int64_t BurstOfManyTenants(int32_t n) {
-  uint64_t tenant = 0;
-  return Burst(n, [&tenant](RequestArrived* one) { one->request.tenant = {1, ++tenant}; });
+  uint64_t owner = 0;
+  return Burst(n, [&owner](RequestArrived* one) { one->request.owner = {1, ++owner}; });
 }
 int64_t BurstOfOutputs(int32_t n) {
   SyntheticCluster cluster({.pipelines = kPipelines, .sequences = n});
@@ -78,6 +78,24 @@ int64_t Generate(int32_t n) {
   Counted([&] {
     for (int step = 0; step < 4 * kPipelines; ++step) tokens += cluster.DoStep().tokens;
   });
+  return tokens;
+}
+
+// Tokens of steps of pipelines on each of which one owner has all sequences but one.
+int64_t GenerateInTurns(int32_t n) {
+  constexpr int32_t kFewPipelines = 8, kSteps = 64 * kFewPipelines, kRowsMax = 16;
+  SyntheticCluster cluster({.pipelines = kFewPipelines, .sequences = n, .row_us = 1000});
+  int32_t before = 0;
+  cluster.Arrive(cluster.NewRequests(n, [&before](RequestArrived* one) {
+    one->request.owner.low = before++ < kFewPipelines ? 1 : 2;
+  }));
+  // Where steps are short, prompts take many.
+  for (int times = 0; times < 3; ++times) cluster.WarmUp();
+  int64_t tokens = 0;
+  Counted([&] {
+    for (int step = 0; step < kSteps; ++step) tokens += cluster.DoStep().tokens;
+  });
+  if (tokens > kRowsMax * kSteps) std::abort();  // nobody takes turns
   return tokens;
 }
 
@@ -295,6 +313,7 @@ const std::map<std::string_view, int64_t (*)(int32_t)> kCases = {
     {"burst-of-outputs", BurstOfOutputs},
     {"burst-of-waiting", BurstOfWaiting},
     {"generate", Generate},
+    {"generate-in-turns", GenerateInTurns},
     {"generate-while-others-wait", GenerateWhileOthersWait},
     {"cancel", Cancel},
     {"deadlines", Deadlines},

@@ -44,11 +44,13 @@ struct Served {
     if (coordinator != nullptr) coordinator->Shutdown(Duration::zero());
   }
 
-  grpc::Status Generate(const v1::GenerateRequest& request, const std::string& tenant = "") {
+  grpc::Status Generate(const v1::GenerateRequest& request, const std::string& tenant = "",
+                        const std::string& account = "") {
     const auto channel =
         grpc::CreateChannel(coordinator->address(), grpc::InsecureChannelCredentials());
     grpc::ClientContext context;
     if (!tenant.empty()) context.AddMetadata("x-tutti-tenant", tenant);
+    if (!account.empty()) context.AddMetadata("x-tutti-account", account);
     const auto reader = v1::Inference::NewStub(channel)->Generate(&context, request);
     v1::GenerateResponse response;
     while (reader->Read(&response)) continue;
@@ -72,6 +74,8 @@ TEST(AskerTest, OnLoopbackACallerIsAClient) {
   EXPECT_EQ(served.Generate(request).error_code(), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(served.Generate(AskAnything(), "acme").error_code(),
             grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(served.Generate(AskAnything(), "", "at 10.1.0.1").error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
   request = AskAnything();
   request.set_priority(-1);
   EXPECT_EQ(served.Generate(request).error_code(), grpc::StatusCode::PERMISSION_DENIED);
@@ -93,6 +97,10 @@ TEST(AskerTest, AGatewayWhereTheOperatorSaysSoOrNobodyElseCanConnect) {
     request.set_tenant("acme");
     request.set_priority(-100);
     EXPECT_EQ(served.Generate(request).error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(served.Generate(request, "", "at 10.1.0.1").error_code(),
+              grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(served.Generate(request, "", std::string(257, 'x')).error_code(),
+              grpc::StatusCode::INVALID_ARGUMENT);
   }
 }
 

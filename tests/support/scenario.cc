@@ -170,7 +170,7 @@ absl::Status Scenario::Arrive(const ScenarioCommand& command) {
   request.max_tokens = static_cast<int32_t>(command.Number("max", 1));
   request.stop_token_ids = command.Numbers("stop");
   request.priority = static_cast<int32_t>(command.Number("priority", 0));
-  request.tenant.low = static_cast<uint64_t>(command.Number("tenant", 0));
+  request.owner.low = static_cast<uint64_t>(command.Number("tenant", 0));
   if (command.values.contains("deadline")) {
     request.deadline = now_ + std::chrono::milliseconds(command.Number("deadline", 0));
   }

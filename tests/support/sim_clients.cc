@@ -67,7 +67,7 @@ SimClients::Client SimClients::Draw() {
   }
   if (options_->only_drafts()) request.guesses_max = 0;
   if (random_.Chance(0.3)) request.priority = static_cast<int32_t>(random_.Between(-2, 2));
-  request.tenant.low = static_cast<uint64_t>(random_.Between(0, 3));
+  request.owner.low = static_cast<uint64_t>(random_.Between(0, 3));
   if (random_.Chance(0.1)) client.stop_after = static_cast<int32_t>(random_.Between(1, 8));
   client.right = OracleOutput(request.prompt, request.max_tokens, request.stop_token_ids,
                               request.sampling, options_->num_layers, kSimVocab);

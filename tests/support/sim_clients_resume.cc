@@ -6,16 +6,9 @@
 #include "tests/support/sim_clients.h"
 
 namespace tutti::tests {
-namespace {
-
-constexpr uint64_t kOwnerMark = 7;
-
-}  // namespace
 
 void SimClients::Repeat(Client* client) {
   coordinator::Request& request = client->request;
-  const uint64_t asker = request.tenant.low;
-  if (asker > 0) request.owner = {asker, kOwnerMark};
   if (request.sampling.top_k() != 0) return;  // of a killer there is one
   if (drawn_.empty() || !repeats_.Chance(options_->repeat_chance)) {
     drawn_.push_back(*client);

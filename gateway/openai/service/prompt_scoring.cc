@@ -103,12 +103,15 @@ void PromptScoring::Ask(Place place) {
   sampling->set_top_logprobs(top_);
   sampling->add_allowed_token_ids(ids[static_cast<int>(place.token)]);
   call.set_request_id(absl::StrCat("score-", caller_.request_name, "-", calls_.size()));
-  SetTenant(caller_.tenant, context_.upstream->model()->may_name_tenants, &call);
+  const bool named = context_.upstream->model()->may_name_tenants;
+  SetTenant(caller_.tenant, named, &call);
   ++under_way_;
   ++context_.upstream->calls;
   observers_.push_back(std::make_unique<Observer>(shared_from_this(), calls_.size(), place));
-  calls_.push_back(context_.upstream->client()->Start(std::move(call), std::nullopt,
-                                                      observers_.back().get(), ""));
+  client::CallMetadata metadata;
+  metadata.account = AccountForService(caller_.tenant, caller_.owner, named);
+  calls_.push_back(context_.upstream->client()->Start(
+      std::move(call), std::nullopt, observers_.back().get(), std::move(metadata)));
 }
 
 void PromptScoring::OnToken(Place place, const v1::GenerateResponse& message) {
