@@ -4,13 +4,23 @@
 
 namespace tutti::coordinator {
 
-void RowTurns::CountRunning(OwnerTurns* owner, int32_t more) {
-  if (owner->running > 0) {
-    const auto before = owners_by_running_.find(owner->running);
-    if (--before->second == 0) owners_by_running_.erase(before);
+// REQUIRES: its request is counted in RequestTurns::running already, where it comes
+void RowTurns::CountRunning(const Sequence& sequence, int32_t more) {
+  const RequestTurns& request = *sequence.stay.turn.of;
+  const auto in = classes_.try_emplace(sequence.request.priority).first;
+  OfClass& of = in->second;
+  const auto owner = of.owners.try_emplace(sequence.request.owner_id(), 0).first;
+  if (owner->second > 0) {
+    const auto before = of.owners_by_running.find(owner->second);
+    if (--before->second == 0) of.owners_by_running.erase(before);
   }
-  owner->running += more;
-  if (owner->running > 0) ++owners_by_running_[owner->running];
+  of.running += more;
+  owner->second += more;
+  if (owner->second > 0) ++of.owners_by_running[owner->second];
+  if (more > 0 && request.running == 1) ++of.requests;
+  if (more < 0 && request.running == 1) --of.requests;
+  if (owner->second == 0) of.owners.erase(owner);
+  if (of.running == 0) classes_.erase(in);
 }
 
 void RowTurns::Run(Sequence* sequence) {
@@ -18,15 +28,16 @@ void RowTurns::Run(Sequence* sequence) {
   RequestTurns& request = requests_[sequence->request.of()];
   if (request.of == nullptr) request.of = &owners_[sequence->request.owner_id()];
   ++request.running;
-  CountRunning(request.of, 1);
+  ++request.of->running;
   sequence->stay.turn.of = &request;
+  CountRunning(*sequence, 1);
 }
 
 void RowTurns::Stop(Sequence* sequence) {
   RequestTurns* const request = sequence->stay.turn.of;
   CHECK(request != nullptr && !sequence->stay.turn.waits) << "request " << sequence->request.id;
-  CountRunning(request->of, -1);
-  if (request->of->running == 0) owners_.erase(sequence->request.owner_id());
+  CountRunning(*sequence, -1);
+  if (--request->of->running == 0) owners_.erase(sequence->request.owner_id());
   if (--request->running == 0) requests_.erase(sequence->request.of());
   sequence->stay.turn = {};
 }

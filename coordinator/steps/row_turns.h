@@ -14,7 +14,9 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
 #include "absl/numeric/int128.h"
 #include "base/ids.h"
@@ -57,21 +59,33 @@ class RowTurns {
   bool empty() const { return size_ == 0; }
   int32_t size() const { return size_; }
 
-  // Owners of whom a sequence runs, and the fewest that run of any of them (0: there is none).
+  // Owners of whom a sequence runs.
   int32_t owners() const { return static_cast<int32_t>(owners_.size()); }
   bool has(absl::uint128 owner) const { return owners_.contains(owner); }
+
+  // What runs of one class.
+  struct OfClass {
+    int32_t running = 0;                                 // sequences
+    int32_t requests = 0;                                // of which one runs
+    absl::flat_hash_map<absl::uint128, int32_t> owners;  // how many run of each; never walked
+    std::map<int32_t, int32_t> owners_by_running;        // how many owners have so many
+    int32_t fewest_of_owner() const { return owners_by_running.begin()->first; }
+  };
+  // The class that goes before all others that run, and its priority.  REQUIRES: owners() > 0
+  const std::pair<const int32_t, OfClass>& first_class() const { return *classes_.begin(); }
+  // Of any owner, of that class; 0: there is none.
   int32_t fewest_of_owner() const {
-    return owners_by_running_.empty() ? 0 : owners_by_running_.begin()->first;
+    return classes_.empty() ? 0 : first_class().second.fewest_of_owner();
   }
 
  private:
-  void CountRunning(OwnerTurns* owner, int32_t more);
+  void CountRunning(const Sequence& sequence, int32_t more);
 
   int32_t size_ = 0;
   MemberLine<OwnerTurns> line_;                            // those with sequences in line
   absl::node_hash_map<absl::uint128, OwnerTurns> owners_;  // never walked
   absl::node_hash_map<RequestId, RequestTurns> requests_;  // never walked
-  std::map<int32_t, int32_t> owners_by_running_;  // how many owners have so many; no entry of none
+  std::map<int32_t, OfClass> classes_;                     // by priority; none is empty
 };
 
 }  // namespace tutti::coordinator

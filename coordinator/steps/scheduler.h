@@ -245,6 +245,7 @@ class Scheduler {
     bool out_of_time = false;      // a prompt has fewer rows than it could for time_
     bool out_of_plan = false;      // a newcomer waits for the next step's plan
     bool another_owner = false;    // comes in, most likely
+    int32_t its_class = 0;
   };
 
   bool PlanRebuild(v1::StepPlan* plan);

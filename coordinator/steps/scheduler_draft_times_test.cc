@@ -1,9 +1,11 @@
 // How many drafts are asked for, by the time that they take.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <vector>
 
+#include "coordinator/limits.h"
 #include "coordinator/steps/scheduler_drafts_testing.h"
 
 namespace tutti::coordinator {
@@ -98,6 +100,21 @@ TEST_F(SchedulerDraftTimesTest, OthersWaitHardlyLonger) {
   Finish();
   Learn(0.010, 0.00015);
   EXPECT_EQ(DraftsOf(PlanOne()), 2) << "and now it is one and a half";
+}
+
+// Who comes next waits for drafts as for guesses (scheduler_turns_test.cc).
+TEST_F(SchedulerDraftTimesTest, NoLongStepsAsLongAsOthersAreLikelyToCome) {
+  Start({.itl_target = std::chrono::milliseconds(200)});
+  Learn(0.010, 0.002);
+  GrowPace(AddRunning(5, 1000));
+  EXPECT_EQ(DraftsOf(PlanOne()), 15) << "alone";
+  Finish();
+  Add(3, /*max_tokens=*/1, /*priority=*/0, /*owner=*/1);
+  PlanOne();
+  Finish();
+  ASSERT_EQ(scheduler_->running(), 1);
+  const int32_t drafts = std::max(0, DraftsOf(PlanOne()));
+  EXPECT_LE(0.010 + 0.002 * drafts, 0.010 * kQuickStep);
 }
 
 TEST_F(SchedulerDraftTimesTest, NoStepIsMuchLongerThanTheTarget) {

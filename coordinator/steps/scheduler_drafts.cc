@@ -58,8 +58,7 @@ bool Scheduler::MayCatchUp(const Row& row, bool all_may, int32_t read) const {
   if (!all_may) return read <= kDraftsBehindMax;
   const Sequence& sequence = *row.sequence;
   const int32_t missing = sequence.stay.planned - sequence.stay.draft_read;
-  return missing <= kDraftsBehindMax ||
-         missing <= int64_t{kDraftRowsWorth} * OutputLeft(sequence);
+  return missing <= kDraftsBehindMax || missing <= int64_t{kDraftRowsWorth} * OutputLeft(sequence);
 }
 
 // A prompt is read by both models, piece by piece, where all of the step may have drafts. The row
@@ -113,6 +112,8 @@ int32_t Scheduler::DraftsInTime() const {
   const std::optional<double> now = times->Predict(load.load());
   if (!now.has_value()) return 0;
   double limit = LongestGuessed(*now, all) - *now;
+  // Whoever comes next waits for this step.
+  if (others_lately_) limit = std::min(limit, *now * (kQuickStep - 1));
   if (!all) limit = std::min(limit, *now * options_.guesses_stretch);
   // And of the next, which verifies them.
   const double longest = LongestGuessed(VerifiedIn(0), all);

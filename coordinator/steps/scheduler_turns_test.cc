@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
 
@@ -226,6 +227,49 @@ TEST_F(SchedulerTurnsTest, GuessesMakeNoLongStepsAsLongAsOthersAreLikelyToCome) 
   EXPECT_EQ(rows_at(now), 4 * (1 + kGuessesMax));
 }
 
+// A class goes before those after it: one of them makes nobody before it take turns.
+TEST_F(SchedulerTurnsTest, AClassIsNotSlowedByAnOwnerOfOneAfterIt) {
+  Begin(/*free_rows=*/1);
+  for (int i = 0; i < 20; ++i) Add(3, 10'000, /*priority=*/0, /*owner=*/1);
+  Add(3, 10'000, /*priority=*/50, /*owner=*/2);
+  Steps(10);
+  for (int step = 0; step < 20; ++step) EXPECT_EQ(RowsOfStep()[1], 20);
+}
+
+// Nor does it help to say that one comes after others.
+TEST_F(SchedulerTurnsTest, ManyOfAClassAfterAnotherTakeTurns) {
+  Begin(/*free_rows=*/1);
+  for (int i = 0; i < 80; ++i) Add(3, 10'000, /*priority=*/50, /*owner=*/1);
+  for (int i = 0; i < 2; ++i) Add(3, 10'000, /*priority=*/0, /*owner=*/2);
+  Steps(10);
+  for (int step = 0; step < 20; ++step) {
+    Rows rows = RowsOfStep();
+    EXPECT_EQ(rows[2], 2);
+    EXPECT_LE(rows[1], 4);
+  }
+}
+
+// A step with a long prompt is long anyway: the rows of others are a small part of it.
+TEST_F(SchedulerTurnsTest, BesideALongPromptNobodyTakesTurns) {
+  Begin(/*free_rows=*/1);
+  Ask(/*owner=*/1, 64);
+  Steps(10);
+  ASSERT_EQ(RowsOfStep(), (Rows{{1, 64}}));
+  Sequence* const prompt = Add(100'000, 10, /*priority=*/0, /*owner=*/2);
+  std::vector<int32_t> before;
+  for (size_t i = 0; i < 64; ++i) before.push_back(sequences_[i]->total());
+  int rows = 0;
+  for (int step = 0; step < 40; ++step) {
+    for (const v1::StepPlan& plan : Plan()) rows += plan.total_rows();
+    Finish();
+  }
+  ASSERT_LT(prompt->stay.planned, 100'000);
+  int generated = 0;
+  for (size_t i = 0; i < 64; ++i) generated += sequences_[i]->total() - before[i];
+  // All 64 in each step would be an eighth of its rows.
+  EXPECT_GE(generated, 40 * 64 / 2) << "of " << rows << " rows, in 40 steps";
+}
+
 // Whatever comes and goes: everything ends, and with the tokens that it should have.
 TEST_F(SchedulerTurnsTest, NobodyStarves) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
@@ -248,6 +292,72 @@ TEST_F(SchedulerTurnsTest, NobodyStarves) {
       if (scheduler_->steps().size() > 0) Finish();
     }
     for (const auto& one : sequences_) {
+      ASSERT_EQ(one->output_tokens(), one->request.max_tokens);
+      for (int32_t p = 0; p < one->total(); ++p) ASSERT_EQ(one->tokens[p], p);
+    }
+  }
+}
+
+// Beside masks that are late, answers that are cancelled and pipelines that end.
+TEST_F(SchedulerTurnsTest, NobodyStarvesBesideFaults) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    sequences_.clear();
+    const auto stages = static_cast<int32_t>(random.Between(1, 3));
+    const auto blocks = static_cast<int32_t>(random.Between(20, 200));
+    Start({.max_batch_tokens = 64,
+           .max_sequences = 24,
+           .guesses_max = static_cast<int32_t>(random.Between(0, 4))},
+          stages, blocks);
+    times_ = StepTimes(std::vector(stages, StageOf(random.Between(1, 8))));
+    scheduler_->TimeBy(&times_);
+    CountingGuesses guesses;
+    guesses.count_ = static_cast<int32_t>(random.Between(0, 4));
+    guesses.right_ = static_cast<int32_t>(random.Between(0, 4));
+    scheduler_->GuessBy(&guesses);
+    std::set<const Sequence*> gone;
+    Instant now;
+    for (int steps = 0; steps < 200 || scheduler_->running() + scheduler_->waiting() > 0; ++steps) {
+      ASSERT_LT(steps, 30'000) << "a sequence starves";
+      now += std::chrono::milliseconds(random.Between(0, 700));
+      if (steps < 200 && random.Chance(0.2)) {
+        const uint64_t first = sequences_.size() + 1;
+        const auto owner = static_cast<uint64_t>(random.Between(0, 4));
+        const auto n = static_cast<int32_t>(random.Chance(0.3) ? random.Between(2, 16) : 1);
+        const auto prompt = static_cast<int32_t>(random.Between(1, 90));
+        const auto tokens = static_cast<int32_t>(random.Between(1, 60));
+        const auto priority = static_cast<int32_t>(random.Chance(0.2) ? random.Between(-2, 2) : 0);
+        for (int32_t k = 0; k < n; ++k) Add(prompt, tokens, priority, owner, n > 1 ? first : 0);
+      }
+      if (steps < 300 && random.Chance(0.05) && scheduler_->running() > 0) {
+        const auto running = scheduler_->Running();
+        Sequence* one = running[static_cast<size_t>(
+            random.Between(0, static_cast<int64_t>(running.size()) - 1))];
+        gone.insert(one);
+        scheduler_->Remove(one);
+      }
+      if (steps < 300 && random.Chance(0.02)) {
+        scheduler_->EndEpoch();
+        scheduler_->BeginEpoch(stages, blocks);
+      }
+      for (v1::StepPlan plan; scheduler_->Plan(now, &plan); plan = v1::StepPlan()) {
+      }
+      scheduler_->CheckLedger();
+      ASSERT_TRUE(scheduler_->steps().size() > 0 ||
+                  scheduler_->running() + scheduler_->waiting() == 0)
+          << "stuck";
+      if (scheduler_->steps().size() > 0) {
+        std::vector<const Sequence*> late;
+        for (const Sequence* one : scheduler_->Running()) {
+          if (one->stay.id.value() % 3 == 0 && random.Chance(0.5)) late.push_back(one);
+        }
+        before_late_ = 0;
+        Finish(late);
+      }
+    }
+    for (const auto& one : sequences_) {
+      if (gone.contains(one.get())) continue;
       ASSERT_EQ(one->output_tokens(), one->request.max_tokens);
       for (int32_t p = 0; p < one->total(); ++p) ASSERT_EQ(one->tokens[p], p);
     }

@@ -90,7 +90,7 @@ int64_t GenerateInTurns(int32_t n) {
     one->request.owner.low = before++ < kFewPipelines ? 1 : 2;
   }));
   // Where steps are short, prompts take many.
-  for (int times = 0; times < 3; ++times) cluster.WarmUp();
+  for (int times = 0; times < 12; ++times) cluster.WarmUp();
   int64_t tokens = 0;
   Counted([&] {
     for (int step = 0; step < kSteps; ++step) tokens += cluster.DoStep().tokens;
