@@ -1,9 +1,12 @@
 #include "door/tenant.h"
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "base/ip_network.h"
 #include "door/limits.h"
 
 namespace tutti::door {
@@ -89,9 +92,18 @@ absl::StatusOr<std::string> AccountOf(const std::vector<std::string>& metadata,
                    "client (--public-role)"));
 }
 
-std::string_view HostOf(std::string_view client) {
-  // "ipv4:10.0.0.7:4001"; the name of a Unix socket has no port.
-  return client.substr(0, 5) == "unix:" ? client : client.substr(0, client.rfind(':'));
+std::string HostOf(std::string_view client) {
+  // "ipv4:10.0.0.7:4001", "ipv6:%5Bfd00::7%5D:4001"; the name of a Unix socket has no port.
+  if (client.substr(0, 5) == "unix:") return std::string(client);
+  const std::string_view host = client.substr(0, client.rfind(':'));
+  constexpr std::string_view kBegin = "ipv6:%5B", kEnd = "%5D";
+  if (!host.starts_with(kBegin) || !host.ends_with(kEnd)) return std::string(host);
+  std::optional<IpAddress> parsed =
+      IpAddress::Parse(host.substr(kBegin.size(), host.size() - kBegin.size() - kEnd.size()));
+  if (!parsed.has_value()) return std::string(host);
+  if (!parsed->is_v6) return absl::StrCat("ipv4:", parsed->ToString());
+  std::fill(parsed->bytes.begin() + 8, parsed->bytes.end(), uint8_t{0});
+  return absl::StrCat("ipv6:", parsed->ToString(), "/64");
 }
 
 TenantHasher::TenantHasher()

@@ -38,9 +38,9 @@ absl::StatusOr<std::string> TenantOf(const std::string& field,
                                      const std::vector<std::string>& metadata,
                                      const AskerRights& rights);
 
-// The account of a call by the values of its metadata: any printable name; empty: it has none.
-// INVALID_ARGUMENT for several and for one that is too long, PERMISSION_DENIED when the caller may
-// not name one.
+// The account of a call by the values of its metadata: any text, which is only hashed; empty: it
+// has none. INVALID_ARGUMENT for several and for one that is too long, PERMISSION_DENIED when the
+// caller may not name one.
 absl::StatusOr<std::string> AccountOf(const std::vector<std::string>& metadata,
                                       const AskerRights& rights);
 
@@ -51,8 +51,9 @@ absl::Status CheckHurry(int32_t priority, const AskerRights& rights);
 // collide.
 Hash128 RandomKey();
 
-// The part of a client's address (see ClientOf) that its connections share: without the port.
-std::string_view HostOf(std::string_view client);
+// The part of a client's address (see ClientOf) that its connections share: without the port, and
+// of IPv6 the network of 64 bits, of which one host may have every address.
+std::string HostOf(std::string_view client);
 
 // Turns names into hashes under a random key of this process, so that a client that chooses names
 // cannot make two of them collide, and no name is kept or logged.

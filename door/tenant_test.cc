@@ -116,9 +116,19 @@ TEST(TenantHasher, NamesBelongToTheTenantOrElseToTheHost) {
   EXPECT_TRUE(host == hasher.HashOwner({}, "", "ipv4:10.0.0.7:4002")) << "another connection";
   EXPECT_FALSE(host == hasher.HashOwner({}, "", "ipv4:10.0.0.8:4001"));
   EXPECT_FALSE(host == hasher.HashOwner({}, "", "unix:"));
-  EXPECT_FALSE(hasher.HashOwner({}, "", "ipv6:%5B::1%5D:80") ==
-               hasher.HashOwner({}, "", "ipv6:%5B::2%5D:80"));
+  EXPECT_FALSE(hasher.HashOwner({}, "", "ipv6:%5B2001:db8::1%5D:80") ==
+               hasher.HashOwner({}, "", "ipv6:%5B2001:db9::1%5D:80"));
+  EXPECT_TRUE(host == hasher.HashOwner({}, "", "ipv6:%5B::ffff:10.0.0.7%5D:80"));
   EXPECT_FALSE(host == hasher.Hash("ipv4:10.0.0.7")) << "no tenant of that name";
+}
+
+// As a gateway has it (transport::AccountOf): who has an address of IPv6 has 2^64 of them, and
+// would be as many owners.
+TEST(TenantHasher, AHostIsSixtyFourBitsOfAnIPv6Address) {
+  const TenantHasher hasher;
+  const Hash128 one = hasher.HashOwner({}, "", "ipv6:%5B2001:db8:1:2::1%5D:80");
+  EXPECT_TRUE(one == hasher.HashOwner({}, "", "ipv6:%5B2001:db8:1:2:abcd::77%5D:81"));
+  EXPECT_FALSE(one == hasher.HashOwner({}, "", "ipv6:%5B2001:db8:1:3::1%5D:80"));
 }
 
 TEST(TenantHasher, AccountsAreOwnersWithinATenant) {

@@ -52,7 +52,7 @@ void WorkPool::Stop() {
 }
 
 bool WorkPool::Submit(Work work) {
-  const std::string_view host = work.owner.empty() ? HostOf(work.client) : work.owner;
+  const std::string host = work.owner.empty() ? HostOf(work.client) : work.owner;
   const MutexLock lock(&mutex_);
   if (closed_) return false;
   const size_t waiting = queue_.size() + large_.size(), has = WaitingOf(host);
