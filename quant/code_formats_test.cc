@@ -212,5 +212,19 @@ TEST(SpareCodesTest, MemoryIsUsedAgain) {
   EXPECT_EQ(spare.Take(5).size(), 5);
 }
 
+// A matrix that comes once must not hold its memory until all are loaded: the head comes first.
+TEST(SpareCodesTest, WhatIsFarTooLargeIsNotKept) {
+  SpareCodes spare;
+  spare.GiveBack(spare.Take(size_t{1} << 30));
+  size_t kept = 0;
+  for (int layer = 0; layer < 3; ++layer) {
+    std::vector<uint8_t> one = spare.Take(size_t{1} << 20), two = spare.Take(size_t{1} << 20);
+    kept = one.capacity() + two.capacity();
+    spare.GiveBack(std::move(one));
+    spare.GiveBack(std::move(two));
+  }
+  EXPECT_LE(kept, size_t{8} << 20);
+}
+
 }  // namespace
 }  // namespace tutti::quant

@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace tutti::quant {
+namespace {
+
+// Whatever is smaller may be kept for anything.
+constexpr size_t kSmallBytes = size_t{16} << 20;
+
+}  // namespace
 
 std::vector<uint8_t> SpareCodes::Take(size_t size) {
   const auto smaller = [&](const auto& a, const auto& b) {
@@ -15,7 +21,14 @@ std::vector<uint8_t> SpareCodes::Take(size_t size) {
   if (best == spare_.end()) return std::vector<uint8_t>(size);
   std::vector<uint8_t> found = std::move(*best);
   spare_.erase(best);
-  if (found.capacity() < size) return std::vector<uint8_t>(size);
+  // What is far too large is of a matrix that comes once, such as the head, and comes first: kept,
+  // it would be held beside all others.
+  const bool too_large = found.capacity() > std::max(kSmallBytes, 2 * size);
+  if (found.capacity() < size || too_large) {
+    std::vector<uint8_t>().swap(found);  // before there is another
+    found.resize(size);
+    return found;
+  }
   found.resize(size);
   return found;
 }
