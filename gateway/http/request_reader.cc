@@ -62,10 +62,12 @@ void RequestReader::Fail(int status, std::string_view why) {
 }
 
 void RequestReader::TakeTarget(std::string_view target) {
-  const std::string scheme =
-      absl::AsciiStrToLower(std::string(target.substr(0, target.find("://"))));
-  if (scheme == "http" || scheme == "https") {
-    target.remove_prefix(scheme.size() + 3);
+  constexpr std::string_view kBehindScheme = "://";
+  const size_t colon = target.find(kBehindScheme);
+  const std::string scheme = absl::AsciiStrToLower(std::string(target.substr(0, colon)));
+  // A target that is nothing but such a word has no host behind it.
+  if (colon != std::string_view::npos && (scheme == "http" || scheme == "https")) {
+    target.remove_prefix(colon + kBehindScheme.size());
     const size_t end = std::min(target.find_first_of("/?"), target.size());
     const std::string_view host = target.substr(0, end);
     const std::string_view said = request_.Field("host");
