@@ -31,6 +31,7 @@ uint32_t WordAt(std::span<const std::byte> bytes, int64_t index) {
 // Sixteen bytes in a register, whatever the processor.
 using Bytes [[gnu::vector_size(16)]] = uint8_t;
 using Halves [[gnu::vector_size(16)]] = uint16_t;
+using Words [[gnu::vector_size(16)]] = uint32_t;
 using Longs [[gnu::vector_size(16)]] = uint64_t;
 
 Bytes Load(const void* from) {
@@ -38,7 +39,7 @@ Bytes Load(const void* from) {
   std::memcpy(&bytes, from, sizeof(bytes));
   return bytes;
 }
-// `count` bytes of it from byte `first` on.
+// kCount of its bytes, from byte kFirst on.
 template <int kFirst, int kCount>
 void Store(Bytes bytes, uint8_t* to) {
   std::memcpy(to, reinterpret_cast<const char*>(&bytes) + kFirst, kCount);
@@ -80,24 +81,24 @@ void SpreadRow(const std::byte* row, int64_t first, int64_t count, uint8_t* to) 
   }
 }
 
-// Codes [outputs] from rows of so many codes an element.
-struct Rows {
-  const std::byte* first = nullptr;  // of the first row
-  int64_t stride = 0;                // bytes
-  int64_t skip = 0;                  // codes of a row before the first wanted
-};
-Rows RowsOf(const Decoding& decoding, Range outputs, int64_t per_element) {
-  const ReadPart& read = *decoding.Find(QuantPart::kCodes);
-  const int64_t stride =
-      read.stored.cols.size() * model::StoredTypeBytes(read.stored.tensor->dtype);
-  return {.first = read.bytes.data() + (outputs.begin - read.stored.rows.begin) * stride,
-          .stride = stride,
-          .skip = decoding.cols.begin - read.stored.cols.begin * per_element};
-}
-
 // Where the codes of an output go.
 uint8_t* RowOf(const Decoding& decoding, int64_t output, uint8_t* codes) {
   return codes + (output - decoding.rows.begin) * decoding.cols.size();
+}
+
+// Calls decode(output, row, skip, to) for layouts that have a row for each output: `row` is where
+// its stored elements begin, of so many codes each; the first `skip` of its codes are not wanted.
+template <class Decode>
+void ForEachRow(const Decoding& decoding, Range outputs, int64_t per_element, uint8_t* codes,
+                const Decode& decode) {
+  const ReadPart& read = *decoding.Find(QuantPart::kCodes);
+  const int64_t stride =
+      read.stored.cols.size() * model::StoredTypeBytes(read.stored.tensor->dtype);
+  const int64_t skip = decoding.cols.begin - read.stored.cols.begin * per_element;
+  const std::byte* row = read.bytes.data() + (outputs.begin - read.stored.rows.begin) * stride;
+  for (int64_t n = outputs.begin; n < outputs.end; ++n, row += stride) {
+    decode(n, row, skip, RowOf(decoding, n, codes));
+  }
 }
 
 // `count` words of consecutive inputs, `stride` words apart: all codes of one output.
@@ -123,6 +124,27 @@ void SpreadFourColumns(const std::byte* words, int64_t stride, int64_t in, uint8
     Store<8, 8>(codes.first, to + in);
     Store<0, 8>(codes.second, to + 2 * in);
     Store<8, 8>(codes.second, to + 3 * in);
+  }
+}
+
+// The same of sixteen words of four codes of eight bits: four by four words change places.
+void MoveFourColumns(const std::byte* words, int64_t stride, int64_t in, uint8_t* to) {
+#pragma GCC unroll 4
+  for (int w = 0; w < 4; ++w, words += 16 * stride, to += 16) {
+    const auto row = [&](int64_t i) {
+      return reinterpret_cast<Words>(Load(words + 4 * i * stride));
+    };
+    const Words low = __builtin_shufflevector(row(0), row(1), 0, 4, 1, 5);
+    const Words high = __builtin_shufflevector(row(0), row(1), 2, 6, 3, 7);
+    const Words low2 = __builtin_shufflevector(row(2), row(3), 0, 4, 1, 5);
+    const Words high2 = __builtin_shufflevector(row(2), row(3), 2, 6, 3, 7);
+    const auto put = [&](Words codes, int64_t output) {
+      Store<0, 16>(reinterpret_cast<Bytes>(codes), to + output * in);
+    };
+    put(__builtin_shufflevector(low, low2, 0, 1, 4, 5), 0);
+    put(__builtin_shufflevector(low, low2, 2, 3, 6, 7), 1);
+    put(__builtin_shufflevector(high, high2, 0, 1, 4, 5), 2);
+    put(__builtin_shufflevector(high, high2, 2, 3, 6, 7), 3);
   }
 }
 
@@ -168,8 +190,9 @@ void DecodeColumns(const Decoding& decoding, Range outputs, uint8_t* codes) {
     for (int64_t n = outputs.begin; n < outputs.end;) {
       const int64_t first = (w - words.begin) * stride + n - read.stored.cols.begin;
       uint8_t* const to = RowOf(decoding, n, codes) + begin - cols.begin;
-      if (whole && bits == 4 && n + 4 <= outputs.end) {
-        SpreadFourColumns(read.bytes.data() + 4 * first, stride, cols.size(), to);
+      if (whole && n + 4 <= outputs.end) {
+        const auto four = bits == 4 ? SpreadFourColumns : MoveFourColumns;
+        four(read.bytes.data() + 4 * first, stride, cols.size(), to);
         n += 4;
         continue;
       }
@@ -234,33 +257,26 @@ void DecodeAwqCodes(const Decoding& decoding, Range outputs, uint8_t* codes) {
 }
 
 void DecodePackedCodes(const Decoding& decoding, Range outputs, uint8_t* codes) {
-  const Rows rows = RowsOf(decoding, outputs, 32 / decoding.config.bits);
-  const std::byte* row = rows.first;
-  for (int64_t n = outputs.begin; n < outputs.end; ++n, row += rows.stride) {
-    uint8_t* const to = RowOf(decoding, n, codes);
-    if (decoding.config.bits == 4) {
-      SpreadRow(row, rows.skip, decoding.cols.size(), to);
-    } else {
-      std::memcpy(to, row + rows.skip, static_cast<size_t>(decoding.cols.size()));
-    }
-  }
+  const int64_t in = decoding.cols.size();
+  ForEachRow(decoding, outputs, 32 / decoding.config.bits, codes,
+             [&](int64_t, const std::byte* row, int64_t skip, uint8_t* to) {
+               if (decoding.config.bits == 4) return SpreadRow(row, skip, in, to);
+               std::memcpy(to, row + skip, static_cast<size_t>(in));
+             });
 }
 
 void DecodeFp4Codes(const Decoding& decoding, Range outputs, uint8_t* codes) {
-  const Rows rows = RowsOf(decoding, outputs, 2);
-  const std::byte* row = rows.first;
-  for (int64_t n = outputs.begin; n < outputs.end; ++n, row += rows.stride) {
-    SpreadRow(row, rows.skip, decoding.cols.size(), RowOf(decoding, n, codes));
-  }
+  ForEachRow(decoding, outputs, 2, codes,
+             [&](int64_t, const std::byte* row, int64_t skip, uint8_t* to) {
+               SpreadRow(row, skip, decoding.cols.size(), to);
+             });
 }
 
 absl::Status DecodeE4m3Codes(const Decoding& decoding, Range outputs, uint8_t* codes) {
   constexpr uint64_t kOnes = 0x0101010101010101;
-  const Rows rows = RowsOf(decoding, outputs, 1);
-  const std::byte* row = rows.first;
   const auto in = static_cast<size_t>(decoding.cols.size());
-  for (int64_t n = outputs.begin; n < outputs.end; ++n, row += rows.stride) {
-    uint8_t* const to = RowOf(decoding, n, codes);
+  int64_t bad = -1;  // the first output with a code that is no number
+  const auto decode = [&](int64_t n, const std::byte* row, int64_t, uint8_t* to) {
     // Of seven bits all ones and one more make the eighth.
     uint64_t found = 0;
     size_t k = 0;
@@ -270,27 +286,25 @@ absl::Status DecodeE4m3Codes(const Decoding& decoding, Range outputs, uint8_t* c
       std::memcpy(to + k, &eight, sizeof(eight));
       found |= (eight & 0x7f * kOnes) + kOnes;
     }
-    bool bad = (found & 0x80 * kOnes) != 0;
+    bool is_bad = (found & 0x80 * kOnes) != 0;
     for (; k < in; ++k) {
       to[k] = static_cast<uint8_t>(row[k]);
-      bad |= IsE4m3Nan(to[k]);
+      is_bad |= IsE4m3Nan(to[k]);
     }
-    if (!bad) continue;
-    return model::RefuseTensor(
-        decoding.NameOf(QuantPart::kCodes),
-        absl::StrCat("element [", n, ", ",
-                     decoding.cols.begin + (std::find_if(to, to + in, IsE4m3Nan) - to),
-                     "] is not a number"));
-  }
-  return absl::OkStatus();
+    if (is_bad && bad < 0) bad = n;
+  };
+  ForEachRow(decoding, outputs, 1, codes, decode);
+  if (bad < 0) return absl::OkStatus();
+  const uint8_t* const of_bad = RowOf(decoding, bad, codes);
+  const int64_t k = std::find_if(of_bad, of_bad + in, IsE4m3Nan) - of_bad;
+  return model::RefuseTensor(
+      decoding.NameOf(QuantPart::kCodes),
+      absl::StrCat("element [", bad, ", ", decoding.cols.begin + k, "] is not a number"));
 }
 
 void DecodeInt8Codes(const Decoding& decoding, Range outputs, uint8_t* codes) {
-  const Rows rows = RowsOf(decoding, outputs, 1);
-  const std::byte* row = rows.first;
   const auto in = static_cast<size_t>(decoding.cols.size());
-  for (int64_t n = outputs.begin; n < outputs.end; ++n, row += rows.stride) {
-    uint8_t* const to = RowOf(decoding, n, codes);
+  const auto decode = [&](int64_t, const std::byte* row, int64_t, uint8_t* to) {
     size_t k = 0;
     for (; k + 8 <= in; k += 8) {
       uint64_t eight;
@@ -299,7 +313,8 @@ void DecodeInt8Codes(const Decoding& decoding, Range outputs, uint8_t* codes) {
       std::memcpy(to + k, &eight, sizeof(eight));
     }
     for (; k < in; ++k) to[k] = static_cast<uint8_t>(row[k]) ^ 0x80;
-  }
+  };
+  ForEachRow(decoding, outputs, 1, codes, decode);
 }
 
 absl::Status DecodeZeros(const Decoding& decoding, Range outputs, uint8_t* zeros) {

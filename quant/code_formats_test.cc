@@ -212,6 +212,21 @@ TEST(SpareCodesTest, MemoryIsUsedAgain) {
   EXPECT_EQ(spare.Take(5).size(), 5);
 }
 
+TEST(SpareCodesTest, LargeAndSmallByTurnsKeepTheirMemory) {
+  SpareCodes spare;
+  const size_t large = size_t{22} << 20, small = size_t{4} << 20;
+  std::vector<uint8_t> first = spare.Take(large);
+  const uint8_t* const memory = first.data();
+  spare.GiveBack(std::move(first));
+  for (int layer = 0; layer < 3; ++layer) {
+    for (const size_t size : {small, large}) {
+      std::vector<uint8_t> codes = spare.Take(size);
+      EXPECT_EQ(codes.data(), memory);
+      spare.GiveBack(std::move(codes));
+    }
+  }
+}
+
 // A matrix that comes once must not hold its memory until all are loaded: the head comes first.
 TEST(SpareCodesTest, WhatIsFarTooLargeIsNotKept) {
   SpareCodes spare;

@@ -22,7 +22,7 @@ absl::Status InParts(int64_t rows, int threads,
   };
   int64_t part = 0;
   for (; part + 1 < parts; ++part) {
-    auto started = TryStartThread("one that makes codes", [&run, part] { run(part); });
+    auto started = TryStartThread("one for some rows of a matrix", [&run, part] { run(part); });
     if (!started.ok()) break;
     others.push_back(*std::move(started));
   }

@@ -6,8 +6,10 @@
 namespace tutti::quant {
 namespace {
 
-// Whatever is smaller may be kept for anything.
-constexpr size_t kSmallBytes = size_t{16} << 20;
+// Whatever is smaller may be kept for anything. Matrices of which less than 32 MiB are read, so of
+// up to 64 MiB of codes, come in the order of their files, large and small by turns
+// (worker/weights.cc): they would lose their memory each time.
+constexpr size_t kSmallBytes = size_t{64} << 20;
 
 }  // namespace
 
@@ -26,8 +28,6 @@ std::vector<uint8_t> SpareCodes::Take(size_t size) {
   const bool too_large = found.capacity() > std::max(kSmallBytes, 2 * size);
   if (found.capacity() < size || too_large) {
     std::vector<uint8_t>().swap(found);  // before there is another
-    found.resize(size);
-    return found;
   }
   found.resize(size);
   return found;

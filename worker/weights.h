@@ -67,7 +67,8 @@ struct ShardWeights {
 // The largest matrices come first: what was read and is not packed yet is held beside the packed
 // form, so the peak stays at the final size plus kReadAheadBytes, or twice the largest matrix if
 // that is more. Tensors of another type than config.dtype are converted, which takes the size of
-// one matrix more while it is packed; codes that are made take a byte for each of its elements.
+// one matrix more while it is packed; codes that are made or unpacked take a byte for each of its
+// elements, in memory that the next matrix takes over where it is not far too large.
 //
 // REQUIRES: CheckRankShape is OK. Errors: those of CheckRanks for the roles of codes that the
 // checkpoint has; of Checkpoint, CheckCheckpoint and ChunkReader, naming
