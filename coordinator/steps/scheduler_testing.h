@@ -67,7 +67,6 @@ class SchedulerTest : public testing::Test {
     sequence->request.max_tokens = max_tokens;
     sequence->request.priority = priority;
     sequence->request.owner.low = owner;
-    sequence->request.owner.low = owner;
     sequence->request.first_output = RequestId(first_output);
     sequence->prompt_tokens = prompt;
     sequence->tokens.resize(prompt);

@@ -137,8 +137,6 @@ class FakeService : public v1::Inference::Service {
     return grpc::Status::OK;
   }
 
-  Mutex mutex_;
-  v1::GenerateRequest last_ ABSL_GUARDED_BY(mutex_);
   static std::string Metadata(const grpc::ServerContext& context, const char* name) {
     const auto [first, last] = context.client_metadata().equal_range(name);
     return absl::StrJoin(first, last, ",", [](std::string* out, const auto& one) {
@@ -146,6 +144,8 @@ class FakeService : public v1::Inference::Service {
     });
   }
 
+  Mutex mutex_;
+  v1::GenerateRequest last_ ABSL_GUARDED_BY(mutex_);
   std::string traceparents_ ABSL_GUARDED_BY(mutex_);
   std::string accounts_ ABSL_GUARDED_BY(mutex_);
   std::atomic<double> seconds_left_{0};
